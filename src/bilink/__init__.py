@@ -1,0 +1,54 @@
+"""bilink predicts missing links in knowledge graphs, and finds doubtful ones.
+
+>>> import bilink
+>>> run = bilink.train("atlas", model="complex")  # doctest: +SKIP
+>>> run.query(head="Austria", relation="borders")  # doctest: +SKIP
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# The front door.  Each name is imported when it is first used, so that `import bilink` is quick.
+_HOMES = {
+    "BilinkError": "bilink.errors",
+    "Graph": "bilink.data.graph",
+    "load_graph": "bilink.data.loading",
+    "graph_from_triples": "bilink.data.loading",
+    "describe": "bilink.data.statistics",
+    "Model": "bilink.models.model",
+    "Run": "bilink.runs.run",
+    "train": "bilink.runs.run",
+    "resume": "bilink.runs.run",
+    "load": "bilink.runs.run",
+    "rank_entities": "bilink.evaluation.entity_ranking",
+    "paired_test": "bilink.evaluation.significance",
+}
+__all__ = [*_HOMES, "__version__"]
+
+if TYPE_CHECKING:
+    from bilink.data.graph import Graph as Graph
+    from bilink.data.loading import graph_from_triples as graph_from_triples
+    from bilink.data.loading import load_graph as load_graph
+    from bilink.data.statistics import describe as describe
+    from bilink.errors import BilinkError as BilinkError
+    from bilink.evaluation.entity_ranking import rank_entities as rank_entities
+    from bilink.evaluation.significance import paired_test as paired_test
+    from bilink.models.model import Model as Model
+    from bilink.runs.run import Run as Run
+    from bilink.runs.run import load as load
+    from bilink.runs.run import resume as resume
+    from bilink.runs.run import train as train
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bilink' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,56 @@
+"""The command line: one command per file, no logic."""
+
+import sys
+import warnings
+from typing import Any
+
+import typer
+
+from bilink.cli import data, demo, evaluate, query, train
+from bilink.cli.output import error_console
+from bilink.errors import BilinkError, DataWarning
+
+app = typer.Typer(
+    name="bilink",
+    help="Predict missing links in knowledge graphs. Start with: bilink demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command("demo")(demo.demo)
+app.add_typer(data.app, name="data")
+app.command("train")(train.train)
+app.command("resume")(train.resume)
+app.command("evaluate")(evaluate.evaluate)
+app.command("query")(query.query)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if version:
+        from bilink import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command; turn what went wrong into a sentence and an exit code."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        app()
+    except BilinkError as error:
+        error_console.print(f"error: {error}", style="red", markup=False, highlight=False)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader, for example head, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        error_console.print("interrupted")
+        sys.exit(130)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+    if issubclass(category, DataWarning):
+        error_console.print(f"warning: {message}", style="yellow", markup=False, highlight=False)

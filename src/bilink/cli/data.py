@@ -1,0 +1,170 @@
+"""bilink data ls | get | describe | split."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import console, print_json, progress_bar, table
+
+app = typer.Typer(
+    help="Graphs: what there is, what it looks like, how to split it.", no_args_is_help=True
+)
+Columns = Annotated[str | None, typer.Option(help="Order of the columns, for example hrt or htr.")]
+Separator = Annotated[
+    str | None, typer.Option(help="Column separator: tab, comma, semicolon or space.")
+]
+
+
+@app.command("ls")
+def ls(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the graphs that bilink knows by name."""
+    from bilink.data import catalogue
+
+    entries = list(catalogue.ENTRIES.values())
+    if json:
+        print_json([{**vars(e), "here": catalogue.is_here(e.name)} for e in entries])
+        return
+    rows = [
+        [
+            e.name,
+            f"{e.entities:,}",
+            f"{e.relations:,}",
+            f"{sum(e.triples):,}",
+            "yes" if catalogue.is_here(e.name) else "",
+            e.about,
+        ]
+        for e in entries
+    ]
+    listing = table(("name", "entities", "relations", "triples", "here", "about"), rows)
+    listing.columns[-1].justify = "left"
+    console.print(listing)
+
+
+@app.command("get")
+def get(name: Annotated[str, typer.Argument(help="A name that 'bilink data ls' lists.")]) -> None:
+    """Download a graph, check it, and keep it for later."""
+    from bilink.data import catalogue
+
+    with progress_bar(f"downloading {name}", 0) as advance:
+        done = 0
+
+        def progress(received: int, total: int | None) -> None:
+            nonlocal done
+            advance(received - done)
+            done = received
+
+        folder = catalogue.get(name, progress=progress)
+    console.print(f"{name} is in {folder}", highlight=False, markup=False)
+
+
+@app.command("describe")
+def describe(
+    data: Annotated[str, typer.Argument(help="Folder, file or name.")],
+    columns: Columns = None,
+    separator: Separator = None,
+    most: Annotated[int, typer.Option(help="How many relations to list.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a graph looks like: sizes, kinds of relations, leakage from train to test."""
+    from bilink.data import statistics
+    from bilink.data.loading import load_graph
+
+    graph = load_graph(data, columns=columns, separator=separator)
+    found = statistics.describe(graph)
+    if json:
+        print_json(found.to_dict())
+        return
+    _show(found, most)
+
+
+@app.command("split")
+def split(
+    file: Annotated[str, typer.Argument(help="A file of triples.")],
+    out: Annotated[Path, typer.Option(help="Folder for train.tsv, valid.tsv and test.tsv.")],
+    seed: Annotated[int, typer.Option(help="Another seed gives another split.")] = 0,
+    valid: Annotated[float, typer.Option(help="Share of validation triples.")] = 0.1,
+    test: Annotated[float, typer.Option(help="Share of test triples.")] = 0.1,
+    columns: Columns = None,
+    separator: Separator = None,
+) -> None:
+    """Split a file into train, valid and test, so that train knows every entity and relation."""
+    from bilink.data.loading import load_graph, write_graph_files
+    from bilink.errors import DataError
+
+    if Path(file).is_dir():
+        raise DataError(f"{file} is a folder; bilink data split takes a single file")
+    if out.exists() and any(out.iterdir()):
+        raise DataError(f"{out} is not empty; choose another --out")
+    fractions = (1 - valid - test, valid, test)
+    graph = load_graph(file, columns=columns, separator=separator, seed=seed, fractions=fractions)
+    write_graph_files(graph, out)
+    console.print(
+        f"{len(graph.train):,} training, {len(graph.valid):,} validation and "
+        f"{len(graph.test):,} test triples are in {out}",
+        highlight=False,
+        markup=False,
+    )
+
+
+def _show(found: Any, most: int) -> None:
+    console.print(f"{found.name}", style="bold", markup=False)
+    counts = "  ".join(f"{split} {n:,}" for split, n in found.triples.items())
+    kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.categories.items())
+    lines = [
+        f"{found.entities:,} entities, {found.relations:,} relations; triples: {counts}",
+        f"an entity is in {found.mean_degree:.1f} training triples on average",
+        f"relations: {kinds}; {found.symmetric_relations:,} symmetric",
+    ]
+    for split, n in found.unseen_entities.items():
+        if n:
+            lines.append(f"{split}: {n:,} entities that training never mentions")
+    for split, n in found.in_train.items():
+        if n:
+            lines.append(f"{split}: {n:,} triples that are in train as well")
+    leak = found.leakage.get("test")
+    if leak is not None and leak.triples:
+        lines.append(
+            f"leakage: {leak.share:.1%} of the test triples can be looked up in train "
+            f"(symmetric {leak.symmetric:,}, inverse {leak.inverse:,}, "
+            f"duplicate {leak.duplicate:,})"
+        )
+    for line in lines:
+        console.print(line, highlight=False, markup=False)
+    ordered = sorted(found.relation_statistics, key=lambda s: -s.train)
+    rows = [
+        [
+            s.name,
+            f"{s.train:,}",
+            s.category or "",
+            _number(s.tails_per_head),
+            _number(s.heads_per_tail),
+            "" if s.symmetry is None else f"{s.symmetry:.0%}",
+        ]
+        for s in ordered[:most]
+    ]
+    header = ("relation", "train", "category", "tails/head", "heads/tail", "symmetric")
+    console.print()
+    console.print(table(header, rows))
+    if len(ordered) > most:
+        console.print(f"… and {len(ordered) - most:,} more (--most)", style="dim")
+    if found.related_relations:
+        pairs = [
+            [
+                p.first_name,
+                p.kind,
+                p.second_name,
+                f"{p.share_of_first:.0%}",
+                f"{p.share_of_second:.0%}",
+            ]
+            for p in found.related_relations[:most]
+        ]
+        console.print()
+        titles = ("relation", "is a", "of relation", "share of first", "of second")
+        console.print(table(titles, pairs, title="relations that say the same"))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

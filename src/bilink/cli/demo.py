@@ -1,0 +1,73 @@
+"""bilink demo."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, table, training_bar
+
+MODELS = (("rescal", 50), ("distmult", 100), ("hole", 100), ("complex", 50), ("transe", 100))
+QUESTIONS = (
+    ("Which countries border Austria?", {"head": "Austria", "relation": "borders"}),
+    ("What is spoken in Chile?", {"head": "Chile", "relation": "official language"}),
+    ("Which countries use the euro?", {"tail": "Euro", "relation": "uses currency"}),
+)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("runs/demo"),
+    epochs: Annotated[int, typer.Option(help="Passes over the graph for each model.")] = 200,
+) -> None:
+    """Train five models on an atlas of the world, compare them, and ask them questions."""
+    from bilink.data.loading import load_graph
+    from bilink.runs.run import train
+
+    started = time.perf_counter()
+    graph = load_graph("atlas")
+    console.print(f"{graph!r}\n", highlight=False, markup=False)
+    runs, rows = {}, []
+    for model, dim in MODELS:
+        with training_bar(epochs) as on_epoch:
+            run = train(
+                graph, model, dim, out=out / model, force=True, on_epoch=on_epoch, epochs=epochs
+            )
+        runs[model] = run
+        result = run.evaluate()
+        seconds = sum(record["seconds"] for record in run.history)
+        cells = [*metric_cells(result.metrics()), f"{seconds:.1f} s"]
+        rows.append([f"{run.model.family.title}, dim {dim}", *cells])
+        console.print(f"trained {rows[-1][0]} in {rows[-1][-1]}", style="dim", highlight=False)
+    console.print()
+    console.print(table(("test triples", *METRIC_COLUMNS, "training"), rows))
+    best = max(runs.values(), key=lambda run: run.progress.best_mrr)
+    console.print(f"\nQuestions to {best.model.family.title}, the best on validation:")
+    for text, question in QUESTIONS:
+        _answer(best, text, question)
+    _farewell(best, out, time.perf_counter() - started)
+
+
+def _answer(run: Any, text: str, question: dict[str, str]) -> None:
+    """Show the answers; those that the model was not trained on are the interesting ones."""
+    held_out = {tuple(t) for split in ("valid", "test") for t in run.graph.split(split).tolist()}
+    ids, verbs = run.graph.entities.find, run.graph.relations.find
+    console.print(f"\n{text}", style="bold")
+    rows = []
+    for a in run.query(**question, k=8):
+        triple = (ids(a.head), verbs(a.relation), ids(a.tail))
+        mark = "true, held out" if triple in held_out else "in training" if a.known else "new"
+        rows.append([a.label, f"{a.score:.2f}", mark])
+    console.print(table(("answer", "score", ""), rows))
+
+
+def _farewell(run: Any, out: Path, seconds: float) -> None:
+    console.print(
+        f"\nAll of this took {seconds:.0f} s. The runs are in {out}. Go on with, for example:\n"
+        f'  bilink query {run.path} --head Peru --relation "official language"\n'
+        f"  bilink evaluate {run.path}\n"
+        "  bilink data describe atlas\n"
+        "  bilink train YOUR_FILE.tsv --out runs/mine",
+        highlight=False,
+        markup=False,
+    )

@@ -1,0 +1,110 @@
+"""bilink evaluate."""
+
+import csv
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import (
+    METRIC_COLUMNS,
+    console,
+    metric_cells,
+    parse_bytes,
+    print_json,
+    progress_bar,
+    table,
+)
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    filter: Annotated[
+        str,
+        typer.Option(help="Splits whose other answers do not count as rivals; 'none' for raw."),
+    ] = "train,valid,test",
+    ties: Annotated[
+        str, typer.Option(help="realistic (ties count half), optimistic or pessimistic.")
+    ] = "realistic",
+    against: Annotated[
+        Path | None, typer.Option(help="Another run: test whether the difference is real.")
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write one line per relation to this file.")
+    ] = None,
+    memory: Annotated[str, typer.Option(help="Memory for the score blocks.")] = "512MB",
+    threads: Annotated[int | None, typer.Option(help="Threads [all cores].")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Rank the held-out triples: hide the head or the tail, and ask the model for it.
+
+    For example: `bilink evaluate runs/first`, or compare two runs on the same triples:
+    `bilink evaluate runs/first --against runs/second`.
+    """
+    from bilink.evaluation.significance import paired_test
+    from bilink.runs.folder import RunFolder
+    from bilink.runs.run import load
+
+    protocol: dict[str, Any] = {
+        "filter": () if filter == "none" else tuple(filter.split(",")),
+        "ties": ties,
+        "memory": parse_bytes(memory),
+        "threads": threads,
+    }
+
+    def rank(path: Path) -> Any:
+        loaded = load(path)
+        with progress_bar(f"ranking {path}", 2 * len(loaded.graph.split(split))) as advance:
+            return loaded.evaluate(split, progress=advance, **protocol)
+
+    result = rank(run)
+    found = result.to_dict()
+    RunFolder(run).write_metrics(found)
+    if csv_file is not None:
+        _write_csv(csv_file, result.per_relation())
+    test = paired_test(result, rank(against)) if against is not None else None
+    if json:
+        print_json({**found, **({"against": vars(test)} if test else {})})
+        return
+    _show(found)
+    if test:
+        low, high = test.interval95
+        console.print(
+            f"\nMRR {test.difference:+.4f} against {against} (95 % interval {low:+.4f} to "
+            f"{high:+.4f}, p = {test.p_value:.4f}; better on {test.better:,} triples, "
+            f"worse on {test.worse:,})",
+            highlight=False,
+        )
+
+
+def _show(found: dict[str, Any]) -> None:
+    low, high = found["intervals95"]["mrr"]
+    rows = [
+        ["both sides", *metric_cells(found["both"])],
+        ["predict head", *metric_cells(found["head"])],
+        ["predict tail", *metric_cells(found["tail"])],
+        ["mean over relations", *metric_cells(found["macro"])],
+    ]
+    for category, sides in found["categories"].items():
+        for side, metrics in sides.items():
+            rows.append([f"{category}, predict {side}", *metric_cells(metrics)])
+    console.print(table(("", *METRIC_COLUMNS), rows))
+    against = "filtered by " + "+".join(found["filter"]) if found["filter"] else "raw (no filter)"
+    console.print(
+        f"\n{found['queries']:,} queries of {found['split']} in {found['seconds']:.1f} s, "
+        f"{against}, ties {found['ties']} ({found['tied_queries']:,} queries have some), "
+        f"{found['triples_with_unseen_entities']:,} triples with entities unseen in training; "
+        f"95 % interval of MRR {low:.3f} to {high:.3f}; graph {found['graph']}",
+        style="dim",
+        highlight=False,
+    )
+
+
+def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    from bilink._files import replacing
+
+    with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,118 @@
+"""Consoles, progress bars, tables: what the commands share in showing things."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from bilink.errors import ConfigError
+
+console = Console()
+error_console = Console(stderr=True)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON object to standard output; NaN becomes null."""
+    typer.echo(json.dumps(_finite(value), ensure_ascii=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> Table:
+    """A table whose first column is text and whose others are numbers."""
+    result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for i, column in enumerate(columns):
+        result.add_column(column, justify="left" if i == 0 else "right", header_style="dim")
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def metric_cells(metrics: dict[str, float]) -> list[str]:
+    """MRR, Hits@1, 3, 10, MR and AMRI as they are printed."""
+    rates = [f"{metrics[name]:.3f}" for name in ("mrr", "hits@1", "hits@3", "hits@10")]
+    return [*rates, f"{metrics['mr']:,.1f}", f"{metrics['amri']:.3f}"]
+
+
+METRIC_COLUMNS = ("MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI")
+
+
+@contextmanager
+def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error; yields the function that advances it."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=error_console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+@contextmanager
+def training_bar(epochs: int, done: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar of epochs with loss, violations, speed and validation; yields ``on_epoch``."""
+    with Progress(
+        TextColumn("epoch {task.completed}/{task.total}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(),
+        console=error_console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("", total=epochs, completed=done, state="compiling")
+        mrr = ""
+
+        def on_epoch(record: dict[str, Any]) -> None:
+            nonlocal mrr
+            if "validation_mrr" in record:
+                mrr = f"  valid MRR {record['validation_mrr']:.3f}"
+            state = (
+                f"loss {record['loss']:.4f}  violated {record['violated']:.1%}  "
+                f"{record['triples_per_second'] / 1e6:.2f} M triples/s{mrr}"
+            )
+            bar.update(task, completed=record["epoch"], state=state)
+
+        yield on_epoch
+
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def parse_bytes(text: str) -> int:
+    """``256MB``, ``1G`` or ``1000000`` → bytes."""
+    number = text.strip().lower().removesuffix("b").removesuffix("i")
+    unit = number[-1:] if number[-1:] in "kmg" else ""
+    try:
+        value = float(number.removesuffix(unit)) * _UNITS[unit]
+    except ValueError:
+        value = 0
+    if not 0 < value < 2**60:
+        raise ConfigError(f"{text!r} is no size of memory; write for example 256MB or 2GB")
+    return int(value)
+
+
+def show_bytes(n: float) -> str:
+    """1234567 → 1.2 MB."""
+    for unit in ("bytes", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} GB"

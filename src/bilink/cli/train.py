@@ -1,0 +1,166 @@
+"""bilink train, bilink resume."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import console, error_console, print_json, show_bytes, table, training_bar
+
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A training option; repeat for more."),
+]
+
+
+def train(
+    data: Annotated[
+        str | None,
+        typer.Argument(help="Folder with train/valid/test files, a single file, or a name."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="rescal, distmult, hole, complex, transe or transe-l1 [complex]."),
+    ] = None,
+    dim: Annotated[int | None, typer.Option(help="Size of the embeddings [100].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the run [runs/DATA-MODEL].")] = None,
+    options: Options = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Repeat the run of this config.toml; --set overrides it.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a former run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the estimate of memory and time, then stop.")
+    ] = False,
+    columns: Annotated[
+        str | None, typer.Option(help="Order of the columns, for example hrt or htr.")
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Column separator: tab, comma, semicolon or space.")
+    ] = None,
+    list_options: Annotated[
+        bool, typer.Option("--list-options", help="Print all options of --set, then stop.")
+    ] = False,
+) -> None:
+    """Train a model on a graph.
+
+    For example: `bilink train atlas --model complex --out runs/first`, or with options
+    `bilink train wn18 --model transe --dim 200 --set epochs=500 --set margin=0.5 --out runs/t`.
+    All options of `--set` are listed by `bilink train --list-options`.
+    """
+    from bilink.data.loading import load_graph
+    from bilink.errors import ConfigError
+    from bilink.runs import run as runs
+    from bilink.runs.folder import read_config_file
+    from bilink.training.config import option_help, parse_options
+
+    if list_options:
+        console.print(table(("option", "default", "meaning"), option_help()))
+        return
+    settings: dict[str, Any] = {}
+    if config is not None:
+        former = read_config_file(config)
+        data, model, dim = data or former.data, model or former.model, dim or former.dim
+        settings = former.training.to_dict()
+    if data is None:
+        raise ConfigError("say which graph to train on, for example: bilink train atlas")
+    settings = {**settings, **parse_options(options or [])}
+    model, dim = model or "complex", 100 if dim is None else dim
+    graph = load_graph(data, columns=columns, separator=separator)
+    error_console.print(f"{graph!r}", highlight=False, markup=False)
+    plan = runs.plan(graph, model, dim, settings)
+    error_console.print(
+        f"{plan.title} of dim {dim}: {plan.parameters:,} parameters, about "
+        f"{show_bytes(plan.memory)} of memory, at most {_minutes(plan.seconds)} "
+        f"on {plan.threads} thread(s)",
+        highlight=False,
+    )
+    if plan.threads > 1:
+        error_console.print(
+            "several threads: fast, but not exactly repeatable (--set threads=1 is)", style="dim"
+        )
+    if dry_run:
+        return
+    out = out or Path("runs") / f"{graph.name}-{model}"
+    with _stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
+        run = runs.train(
+            graph,
+            model,
+            dim,
+            source=data,
+            out=out,
+            force=force,
+            options=settings,
+            on_epoch=on_epoch,
+            should_stop=should_stop,
+        )
+    _report(run)
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    options: Options = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Go on with a run that was interrupted, or make a finished one longer.
+
+    For example: `bilink resume runs/first`, or `bilink resume runs/first --set epochs=1000`.
+    """
+    from bilink.runs import run as runs
+    from bilink.runs.folder import RunFolder
+    from bilink.training.config import parse_options
+
+    settings = parse_options(options or [])
+    folder = RunFolder(run)
+    training = folder.read_config().training.with_options(settings)
+    done = len(folder.read_history())
+    with _stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
+        result = runs.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
+    if json:
+        print_json({"run": str(run), **vars(result.progress)})
+    else:
+        _report(result)
+
+
+@contextmanager
+def _stop_at_signal() -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C end training after the present epoch; the second ends it at once."""
+    asked = False
+
+    def handler(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        error_console.print("stopping after this epoch; press Ctrl-C again to stop at once")
+
+    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _report(run: Any) -> None:
+    progress = run.progress
+    if progress.stopped == "interrupted":
+        console.print(
+            f"interrupted after epoch {progress.epoch}; go on with: bilink resume {run.path}",
+            highlight=False,
+        )
+        raise typer.Exit(130)
+    seconds = sum(record["seconds"] for record in run.history)
+    console.print(f"{progress.stopped} ({_minutes(seconds)} of training)", highlight=False)
+    console.print(
+        f"the run is in {run.path}\nnext: bilink evaluate {run.path}", highlight=False, markup=False
+    )
+
+
+def _minutes(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,179 @@
+"""From tables of names to a Graph: numbering, and the checks that every graph goes through."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bilink.data.files import TripleTable
+from bilink.data.graph import SPLITS, Graph
+from bilink.data.notices import counted, warn
+from bilink.data.splitting import FRACTIONS, first_places, split_triples
+from bilink.data.vocabulary import Vocabulary
+from bilink.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Labels = Mapping[str, str]
+
+
+def build_graph(
+    tables: Sequence[TripleTable | None],
+    *,
+    name: str,
+    entity_labels: Labels | None = None,
+    relation_labels: Labels | None = None,
+    seed: int = 0,
+    fractions: tuple[float, float, float] = FRACTIONS,
+) -> Graph:
+    """A graph of the tables train, valid and test; a single table is split by ``seed``.
+
+    Ids count in the order of first appearance: train, valid, test, the head before the tail.
+    """
+    frames = [_true_triples(table, name) for table in tables]
+    if not any(frame is not None and frame.height for frame in frames):
+        raise DataError(f"{name}: there are no triples")
+    parts, entities, relations = _encode(frames)
+    sizes = len(entities), len(relations)
+    _check_size(*sizes, name)
+    single = len(parts) == 1
+    where = (name,) if single else SPLITS
+    parts = [_distinct(part, *sizes, split) for part, split in zip(parts, where, strict=True)]
+    if single:
+        parts = list(split_triples(parts[0], *sizes, fractions, seed))
+    if not len(parts[0]):
+        raise DataError(f"{name}: the train split has no triples")
+    parts, entities, relations = _renumber(parts, entities, relations)
+    graph = Graph(
+        name,
+        Vocabulary("entity", tuple(entities.to_list()), _only(entities, entity_labels)),
+        Vocabulary("relation", tuple(relations.to_list()), _only(relations, relation_labels)),
+        *parts,
+    )
+    if not single:
+        _warn_of_splits(graph)
+    _warn_of_swapped_columns(graph)
+    return graph
+
+
+def _true_triples(table: TripleTable | None, name: str) -> "pl.DataFrame | None":
+    if table is None or table.labels is None:
+        return table.frame if table else None
+    false = int((table.labels < 0).sum())
+    if false:
+        warn(f"{name}: set aside {counted(false, 'triple')} labelled -1; only true ones are used")
+    return table.frame.filter(table.labels > 0)
+
+
+def _encode(
+    frames: Sequence["pl.DataFrame | None"],
+) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
+    """Integer triples, and the names of entities and relations in no particular order."""
+    import polars as pl
+
+    given = [frame for frame in frames if frame is not None]
+    entities = pl.concat([f[c] for f in given for c in ("head", "tail")]).unique()
+    relations = pl.concat([f["relation"] for f in given]).unique()
+    entity, relation = pl.Enum(entities), pl.Enum(relations)
+    types = {"head": entity, "relation": relation, "tail": entity}
+
+    def encode(frame: "pl.DataFrame | None") -> np.ndarray:
+        if frame is None:
+            return np.empty((0, 3), dtype=np.int32)
+        columns = (frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items())
+        return np.column_stack([column.astype(np.int32) for column in columns])
+
+    return [encode(frame) for frame in frames], entities, relations
+
+
+def _renumber(
+    parts: list[np.ndarray], entities: "pl.Series", relations: "pl.Series"
+) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
+    """Ids in the order of first appearance."""
+    triples = np.concatenate(parts)
+    tables = []
+    for columns, names in (([0, 2], entities), ([1], relations)):
+        order = np.argsort(first_places(triples[:, columns].ravel(), len(names)))
+        new = np.empty(len(order), dtype=np.int32)
+        new[order] = np.arange(len(order), dtype=np.int32)
+        tables.append((new, names.gather(order)))
+    (new_entity, entities), (new_relation, relations) = tables
+    renumbered = [
+        np.column_stack([new_entity[part[:, 0]], new_relation[part[:, 1]], new_entity[part[:, 2]]])
+        for part in parts
+    ]
+    return renumbered, entities, relations
+
+
+def _check_size(n_entities: int, n_relations: int, name: str) -> None:
+    if n_entities < 2:
+        raise DataError(f"{name}: there is only one entity, so there is nothing to rank")
+    # A triple is packed into one signed 64-bit key in many places.
+    if n_entities * n_entities * n_relations >= 2**63 or n_entities >= 2**31:
+        raise DataError(
+            f"{name}: {n_entities:,} entities and {n_relations:,} relations are too many: "
+            "entities² · relations must stay below 2^63"
+        )
+
+
+def _keys(triples: np.ndarray, n_entities: int, n_relations: int) -> np.ndarray:
+    head, relation, tail = triples.T.astype(np.int64)
+    return (head * n_relations + relation) * n_entities + tail
+
+
+def _distinct(triples: np.ndarray, n_entities: int, n_relations: int, where: str) -> np.ndarray:
+    """``triples`` without repetitions, in the order of first appearance."""
+    keys = _keys(triples, n_entities, n_relations)
+    repeated = len(keys) - _count_distinct(keys)
+    if not repeated:
+        return triples
+    warn(f"{where}: dropped {counted(repeated, 'repeated triple')}")
+    return triples[np.sort(np.unique(keys, return_index=True)[1])]
+
+
+def _count_distinct(values: np.ndarray) -> int:
+    """Many times faster than ``len(np.unique(values))``, which builds a hash table."""
+    ordered = np.sort(values)
+    return len(values) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _only(names: "pl.Series", labels: Labels | None) -> dict[str, str]:
+    if not labels:
+        return {}
+    return {name: labels[name] for name in names if name in labels}
+
+
+def _warn_of_splits(graph: Graph) -> None:
+    """Say what is odd about given splits; a benchmark is never changed silently."""
+    for split in ("valid", "test"):
+        if not len(graph.split(split)):
+            warn(f"{graph.name}: there is no {split} split; `bilink data split` can make one")
+    sizes = len(graph.entities), len(graph.relations)
+    keys = [_keys(graph.split(split), *sizes) for split in SPLITS]
+    shared = sum(map(len, keys)) - _count_distinct(np.concatenate(keys))
+    if shared:
+        warn(
+            f"{graph.name}: {counted(shared, 'triple stands', 'triples stand')} in more than one "
+            "split and were left there, which flatters any model; see `bilink data describe`"
+        )
+    unseen = len(graph.unseen_entities)
+    new_relations = len(graph.relations) - _count_distinct(graph.train[:, 1])
+    for n, noun, plural in ((unseen, "entity", "entities"), (new_relations, "relation", None)):
+        if n:
+            warn(
+                f"{graph.name}: {counted(n, noun, plural)} only in valid or test, never in train; "
+                "kept, but nothing can be learnt of them"
+            )
+
+
+def _warn_of_swapped_columns(graph: Graph) -> None:
+    """Warn where the second column looks like one of entities."""
+    heads, tails = (_count_distinct(graph.triples[:, column]) for column in (0, 2))
+    n, fewest = len(graph.relations), min(heads, tails)
+    shared = len(set(graph.relations.names).intersection(graph.entities.names))
+    if n > max(100, 5 * fewest) or (n > 1.5 * fewest and shared > n / 2):
+        warn(
+            f"{graph.name}: {n:,} relations but only {heads:,} heads and {tails:,} tails; if the "
+            "columns are in another order, pass --columns, for example --columns htr"
+        )

@@ -1,0 +1,187 @@
+"""One file of triples, in any of the formats that bilink reads."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bilink.data.layout import TRUTH, Layout, columns_by_letter, columns_by_name, detect
+from bilink.data.notices import counted, warn
+from bilink.data.rdf import read_rdf
+from bilink.data.text import BOM, QUOTE, QUOTING, SPACE, Fields, cut, excerpt, line_at, read_text
+from bilink.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NAMES = ("head", "relation", "tail")
+
+
+@dataclass(frozen=True)
+class TripleTable:
+    """The triples of one file as names, in file order."""
+
+    frame: "pl.DataFrame"  # string columns head, relation, tail
+    labels: np.ndarray | None = None  # int8, +1 true and -1 false, where the file says so
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+
+def read_triples(
+    path: str | Path,
+    *,
+    columns: str | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+) -> TripleTable:
+    """Read a TSV, CSV, space separated, Parquet, N-Triples or Turtle file, packed by gzip or not.
+
+    What is not given is detected.  ``columns`` is the order of the columns as letters ("htr", with
+    "_" for a column to pass over); ``separator`` is "tab", "comma", "semicolon", "space" or one
+    character; ``header`` says whether the first line holds names of columns.
+    """
+    path = Path(path)
+    kind = path.name.casefold().removesuffix(".gz").rpartition(".")[2]
+    if kind in ("parquet", "pq"):
+        return _read_parquet(path, columns)
+    if kind in ("nt", "ttl"):
+        return TripleTable(read_rdf(path, kind))
+    return _read_table(path, columns, separator, header)
+
+
+def _read_table(
+    path: Path, columns: str | None, separator: str | None, header: bool | None
+) -> TripleTable:
+    data = read_text(path)
+    layout = detect(data, columns, separator, header)
+    if layout is None:
+        start = len(data) - len(data.lstrip(b"\n"))
+        line = slice(start, data.index(b"\n", start))
+        raise DataError(
+            f"{path}:{line_at(data, start)}: expected head, relation and tail separated by tabs, "
+            f"commas, semicolons or spaces, found {excerpt(data, line)}. "
+            "If another character separates them, pass it as --separator."
+        )
+    fields = cut(data, layout.separator, layout.width, path)
+    _check_names(data, fields, layout, path)
+    table = parse(data, fields, layout)
+    table = table.slice(int(layout.header))
+    frame = table.select(
+        table.to_series(i).alias(name) for i, name in zip(layout.order, NAMES, strict=True)
+    )
+    assert not any(column.has_nulls() for column in frame), "empty names were refused above"
+    if layout.truth is None:
+        return TripleTable(frame)
+    labels, bad = _truth(table.to_series(layout.truth))
+    if bad is not None:
+        at = int(fields.starts[bad + layout.header, layout.truth])
+        raise DataError(f"{path}:{line_at(data, at)}: the label of a triple must be 1 or -1")
+    return TripleTable(frame, labels)
+
+
+def _check_names(data: bytes, fields: Fields, layout: Layout, path: Path) -> None:
+    """Refuse empty names, and warn of spaces at their edges, which are easily a mistake."""
+    raw = np.frombuffer(data, dtype=np.uint8)
+    spaced, where = 0, -1
+    for column, name in zip(layout.order, NAMES, strict=True):
+        starts = fields.starts[layout.header :, column]
+        ends = fields.ends[layout.header :, column]
+        empty = starts == ends
+        if layout.separator in QUOTING:
+            empty |= (ends - starts == 2) & (raw[starts] == QUOTE)
+        if empty.any():
+            at = int(starts[empty.argmax()])
+            raise DataError(
+                f"{path}:{line_at(data, at)}: the {name} is empty; give it a name or remove the "
+                "line"
+                + (f" ({counted(int(empty.sum()), 'line')} in all)" if empty.sum() > 1 else "")
+            )
+        edge = (raw[starts] == SPACE) | (raw[ends - 1] == SPACE)
+        if edge.any():
+            first = int(starts[edge.argmax()])
+            spaced, where = spaced + int(edge.sum()), min(first, where) if spaced else first
+    if spaced:
+        warn(
+            f"{path}:{line_at(data, where)}: {counted(spaced, 'name')} with a space at the start "
+            "or the end; the space is kept as a part of the name"
+        )
+
+
+def parse(data: bytes, fields: Fields, layout: Layout) -> "pl.DataFrame":
+    """All columns as strings; a given schema keeps polars from seeing numbers or nulls."""
+    import polars as pl
+
+    if len(fields.blanks):
+        data = np.delete(np.frombuffer(data, np.uint8), fields.blanks).tobytes()
+    if data.startswith(BOM):  # a part of the first name; polars would take it for a mark
+        data = BOM + data
+    table = pl.read_csv(
+        data,
+        has_header=False,
+        separator=layout.separator,
+        quote_char='"' if layout.separator in QUOTING else None,
+        schema={f"column_{i}": pl.String for i in range(layout.width)},
+    )
+    assert table.height == len(fields.starts), "the two readings of the text must agree"
+    return table
+
+
+def _truth(values: "pl.Series") -> tuple[np.ndarray, int | None]:
+    """±1 as int8, and the first row that is neither."""
+    known = [(values == text).fill_null(False).to_numpy() for text in TRUTH]
+    fine = np.logical_or.reduce(known)
+    labels = np.zeros(len(values), dtype=np.int8)
+    for rows, sign in zip(known, TRUTH.values(), strict=True):
+        labels[rows] = sign
+    return labels, None if fine.all() else int((~fine).argmax())
+
+
+def _read_parquet(path: Path, columns: str | None) -> TripleTable:
+    import polars as pl
+
+    if path.is_dir() or not path.exists():
+        raise DataError(f"{path}: {'a folder, not a file' if path.exists() else 'no such file'}")
+    try:
+        table = pl.read_parquet(path, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{path}: cannot be read as Parquet: {error}") from None
+    return table_of_frame(table, str(path), columns)
+
+
+def table_of_frame(table: "pl.DataFrame", where: str, columns: str | None = None) -> TripleTable:
+    """The triples of a data frame; columns by letters, by known names, or the first three."""
+    import polars as pl
+
+    order = columns_by_letter(columns) if columns else columns_by_name(table.columns) or (0, 1, 2)
+    if table.width <= max(order):
+        raise DataError(
+            f"{where}: expected columns head, relation and tail, found {', '.join(table.columns)}"
+        )
+    if not table.height:
+        raise DataError(f"{where}: there are no triples in it")
+    frame = pl.DataFrame(
+        [_names(table.to_series(i), name, where) for name, i in zip(NAMES, order, strict=True)]
+    )
+    for i, column in enumerate(table.columns):
+        if column.casefold() == "label" and i not in order:
+            labels, bad = _truth(table.to_series(i).cast(pl.String, strict=False))
+            return TripleTable(frame, labels if bad is None else None)
+    return TripleTable(frame)
+
+
+def _names(series: "pl.Series", name: str, where: str) -> "pl.Series":
+    """A column as strings, none of them missing."""
+    import polars as pl
+
+    try:
+        names = series.cast(pl.String).alias(name)
+    except pl.exceptions.PolarsError:
+        raise DataError(
+            f"{where}: column {series.name!r} holds {series.dtype}, not names"
+        ) from None
+    missing = (names.is_null() | (names == "").fill_null(True)).to_numpy()
+    if missing.any():
+        raise DataError(f"{where}: row {int(missing.argmax()) + 1}: the {name} is missing or empty")
+    return names

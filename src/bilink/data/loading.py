@@ -1,0 +1,136 @@
+"""Graphs from paths, catalogue names and memory; and back to files."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilink.data import catalogue
+from bilink.data.building import build_graph
+from bilink.data.files import NAMES, TripleTable, read_triples, table_of_frame
+from bilink.data.folders import read_folder
+from bilink.data.graph import SPLITS, Graph
+from bilink.data.splitting import FRACTIONS
+from bilink.errors import DataError
+
+
+def load_graph(
+    source: str | Path,
+    *,
+    columns: str | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    seed: int = 0,
+    fractions: tuple[float, float, float] = FRACTIONS,
+    name: str | None = None,
+) -> Graph:
+    """Load a folder of train, valid and test files, a single file, or a graph of the catalogue.
+
+    A path that exists goes before a name of the catalogue.  A single file is split by ``seed`` and
+    ``fractions``; ``columns``, ``separator`` and ``header`` are as in `read_triples`.
+    """
+    path = Path(source)
+    if not path.exists():
+        if isinstance(source, Path) or len(path.parts) != 1 or path.suffix:
+            raise DataError(f"{path}: there is no such file or folder")
+        path = catalogue.resolve(source)
+        name = name or catalogue.entry(source).name
+    options: dict[str, Any] = {"columns": columns, "separator": separator, "header": header}
+    if path.is_dir():
+        name = name or path.resolve().name
+        tables, entity_labels, relation_labels = read_folder(path, **options)
+        return build_graph(
+            tables, name=name, entity_labels=entity_labels, relation_labels=relation_labels
+        )
+    name = name or path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+    table = read_triples(path, **options)
+    return build_graph([table], name=name, seed=seed, fractions=fractions)
+
+
+def graph_from_triples(
+    train: Any,
+    valid: Any = None,
+    test: Any = None,
+    *,
+    name: str = "graph",
+    columns: str | None = None,
+    seed: int = 0,
+    fractions: tuple[float, float, float] = FRACTIONS,
+    entity_labels: Mapping[str, str] | None = None,
+    relation_labels: Mapping[str, str] | None = None,
+) -> Graph:
+    """A graph of triples in memory.
+
+    Each split is an iterable of (head, relation, tail) strings, an array of strings of shape
+    (n, 3), or a pandas or polars data frame.  Where only ``train`` is given it is split by ``seed``
+    and ``fractions``; pass ``fractions=(1, 0, 0)`` to keep all of it for training.
+    """
+    parts = [train] if valid is None and test is None else [train, valid, test]
+    tables = [
+        None if part is None else _table(part, f"{name} {split}", columns)
+        for part, split in zip(parts, SPLITS, strict=False)
+    ]
+    labels = {"entity_labels": entity_labels, "relation_labels": relation_labels}
+    return build_graph(tables, name=name, seed=seed, fractions=fractions, **labels)
+
+
+def _table(part: Any, where: str, columns: str | None) -> TripleTable | None:
+    import polars as pl
+
+    if isinstance(part, pl.DataFrame):
+        frame = part
+    elif hasattr(part, "columns"):  # pandas, which bilink does not import
+        frame = pl.DataFrame({str(c): _strings(part[c], where) for c in part.columns})
+    else:
+        rows = part.tolist() if isinstance(part, np.ndarray) else list(part)
+        for i, row in enumerate(rows):
+            if isinstance(row, str) or len(row) != 3:
+                raise DataError(f"{where}: row {i + 1}: expected head, relation, tail: {row!r}")
+        fields = zip(*rows, strict=True) if rows else ((), (), ())
+        frame = pl.DataFrame({n: _strings(c, where) for n, c in zip(NAMES, fields, strict=True)})
+    return table_of_frame(frame, where, columns) if frame.height else None
+
+
+def _strings(values: Iterable[Any], where: str) -> Any:
+    import polars as pl
+
+    values = list(values)
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{where}: row {i + 1}: names must be strings, not {value!r}")
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: a name is not valid Unicode: {error.object!r}") from None
+
+
+def write_graph_files(graph: Graph, folder: str | Path) -> None:
+    """Write train.tsv, valid.tsv and test.tsv, and the labels where there are any."""
+    folder = Path(folder)
+    for vocabulary in (graph.entities, graph.relations):
+        for name in vocabulary.names:
+            if not name or "\t" in name or "\n" in name or "\r" in name:
+                raise DataError(
+                    f"the {vocabulary.kind} {name!r} cannot be written to a TSV file: it is empty "
+                    "or contains a tab or a line end; rename it"
+                )
+    folder.mkdir(parents=True, exist_ok=True)
+    entities, relations = graph.entities.names, graph.relations.names
+    for split in SPLITS:
+        rows = (
+            f"{entities[h]}\t{relations[r]}\t{entities[t]}\n"
+            for h, r, t in graph.split(split).tolist()
+        )
+        _write(folder / f"{split}.tsv", rows)
+    for vocabulary in (graph.entities, graph.relations):
+        if vocabulary.labels:
+            pairs = (
+                f"{name}\t{' '.join(label.split())}\n" for name, label in vocabulary.labels.items()
+            )
+            _write(folder / f"{vocabulary.kind}_labels.tsv", pairs)
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(lines)

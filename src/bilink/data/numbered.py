@@ -1,0 +1,111 @@
+"""Folders in which triples are indexes and other files hold the names: LibKGE's and OpenKE's.
+
+The indexes are turned back into names, so that a graph is the same graph whatever file it is from.
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from bilink.data.files import NAMES, TripleTable, parse
+from bilink.data.graph import SPLITS
+from bilink.data.layout import Layout
+from bilink.data.notices import warn
+from bilink.data.text import cut, line_at, read_pairs, read_text
+from bilink.errors import DataError
+
+Names = dict[str, np.ndarray]  # by kind, the names in the order of their indexes
+KINDS = ("entity", "relation")
+
+
+def is_libkge(folder: Path) -> bool:
+    """Whether ``folder`` has the files of a LibKGE dataset."""
+    return all((folder / f"{f}.del").exists() for f in ("train", "entity_ids", "relation_ids"))
+
+
+def is_openke(folder: Path) -> bool:
+    """Whether ``folder`` has the files of an OpenKE benchmark."""
+    return all((folder / f"{f}2id.txt").exists() for f in ("train", *KINDS))
+
+
+def read_libkge(folder: Path) -> tuple[list[TripleTable | None], dict[str, str], dict[str, str]]:
+    """Triples (head, relation, tail) of indexes, "index, tab, name", and labels the same way."""
+    names, labels = {}, {}
+    for kind in KINDS:
+        path = folder / f"{kind}_ids.del"
+        names[kind] = _by_index(read_pairs(path), path)
+        strings = folder / f"{kind}_strings.del"
+        pairs = read_pairs(strings) if strings.exists() else []
+        known = {str(i): name for i, name in enumerate(names[kind])}
+        labels[kind] = {known[i]: label for i, label in pairs if i in known}
+    tables = [_table(folder / f"{s}.del", names, (0, 1, 2), first_line=False) for s in SPLITS]
+    return tables, labels["entity"], labels["relation"]
+
+
+def read_openke(folder: Path) -> list[TripleTable | None]:
+    """A count in each first line; triples (head, tail, relation); names before their indexes."""
+    names = {}
+    for kind in KINDS:
+        path = folder / f"{kind}2id.txt"
+        lines = [line.rstrip() for line in read_text(path).decode().split("\n")[1:]]
+        pairs = [line.rpartition("\t" if "\t" in line else " ") for line in lines if line]
+        names[kind] = _by_index([(index, name.rstrip()) for name, _, index in pairs], path)
+    return [_table(folder / f"{s}2id.txt", names, (0, 2, 1), first_line=True) for s in SPLITS]
+
+
+def _by_index(pairs: list[tuple[str, str]], path: Path) -> np.ndarray:
+    """Names in the order of their indexes, which must be 0..n-1, each once."""
+    names = np.empty(len(pairs), dtype=object)
+    for index, name in pairs:
+        if not (index.isdecimal() and int(index) < len(pairs)) or names[int(index)] is not None:
+            raise DataError(
+                f"{path}: the index {index!r} of {name!r} is not one of 0 to {len(pairs) - 1}, "
+                "each used once"
+            )
+        names[int(index)] = name
+    if len(set(names)) < len(names) or "" in names:
+        raise DataError(f"{path}: a name is empty or occurs twice")
+    return names
+
+
+def _table(
+    path: Path, names: Names, order: tuple[int, int, int], *, first_line: bool
+) -> TripleTable | None:
+    """The triples of a file of indexes, as names; None where there are none."""
+    import polars as pl
+
+    if not path.exists():
+        return None
+    data = _index_text(path, first_line)
+    separator = "\t" if b"\t" in data else " "
+    fields = cut(data, separator, 3, path)
+    if not len(fields.starts):
+        return None
+    table = parse(data, fields, Layout(separator, 3, False, order))
+    series = []
+    for name, i in zip(NAMES, order, strict=True):
+        kind = "relation" if name == "relation" else "entity"
+        ids = table.to_series(i).cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+        wrong = (ids < 0) | (ids >= len(names[kind]))
+        if wrong.any():
+            row = wrong.argmax()
+            at, end = fields.starts[row, i], fields.ends[row, i]
+            raise DataError(
+                f"{path}:{line_at(data, at)}: there is no {kind} with the index "
+                f"{data[at:end].decode()!r}"
+            )
+        series.append(pl.Series(name, names[kind].tolist(), dtype=pl.String).gather(ids))
+    return TripleTable(pl.DataFrame(series))
+
+
+def _index_text(path: Path, first_line: bool) -> bytes:
+    """The lines of a file of indexes; a count in the first line is checked and made blank."""
+    data = re.sub(rb"[ \t]+\n", b"\n", read_text(path))
+    if not first_line:
+        return data
+    count, _, rest = data.partition(b"\n")
+    lines = rest.count(b"\n")
+    if count.strip() != str(lines).encode():
+        warn(f"{path}: the first line says {count.decode()!r}, but {lines:,} lines follow")
+    return b"\n" + rest

@@ -1,0 +1,29 @@
+"""The errors that bilink raises on purpose.
+
+Each message is one sentence or two: what is wrong, where, and what to do.  The command line prints
+the message and exits with code 1; anything else that escapes is a bug in bilink.
+"""
+
+
+class BilinkError(Exception):
+    """Base of all errors about input or state; catch this one to catch them all."""
+
+
+class DataError(BilinkError):
+    """A graph, a file of triples, or a name in it is not what it should be."""
+
+
+class ConfigError(BilinkError):
+    """An option has an impossible value, or its name is unknown."""
+
+
+class RunError(BilinkError):
+    """A run folder is missing, broken, of another version, or in the way."""
+
+
+class TrainingError(BilinkError):
+    """Training cannot go on, for example because the parameters are no longer finite."""
+
+
+class DataWarning(UserWarning):
+    """Something in a graph was repaired or looks odd; the message says what and how often."""

@@ -1,0 +1,1 @@
+"""Where an answer stands among its rivals."""

@@ -1,0 +1,241 @@
+"""The run folder.
+
+    config.toml              what is needed to repeat the run
+    graph.safetensors        the three splits, as ids
+    vocabulary.json          the names behind the ids
+    history.jsonl            one object per epoch
+    checkpoint.safetensors   where training stands; ``bilink resume`` goes on from it
+    model.safetensors        the finished model
+    metrics.json             what ``bilink evaluate`` found
+
+All of it can be read without bilink: JSON, TOML, and safetensors (a JSON header and raw arrays).
+Each file is replaced as a whole, so that a crash leaves the last good state.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+import bilink
+from bilink._files import write_error, write_text
+from bilink.data.graph import SPLITS, Graph
+from bilink.data.vocabulary import Vocabulary
+from bilink.errors import BilinkError, ConfigError, RunError
+from bilink.models.model import Model
+from bilink.models.storage import load_model, load_tensors, save_model, save_tensors
+from bilink.training.config import TrainingConfig
+
+VERSION = 1
+GRAPH_FORMAT = "bilink-graph"
+FILES = (
+    "metrics.json",
+    "model.safetensors",
+    "checkpoint.safetensors",
+    "history.jsonl",
+    "graph.safetensors",
+    "vocabulary.json",
+    "config.toml",  # last: it is what makes a folder a run
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What is needed to repeat a run."""
+
+    data: str  # the path or name it was loaded from
+    fingerprint: str  # of the graph
+    model: str
+    dim: int
+    training: TrainingConfig
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in ``config.toml``."""
+        return {
+            "version": VERSION,
+            "bilink": bilink.__version__,
+            "data": {"source": self.data, "fingerprint": self.fingerprint},
+            "model": {"name": self.model, "dim": self.dim},
+            "training": self.training.to_dict(),
+        }
+
+
+class RunFolder:
+    """Reads and writes the files of one run."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.checkpoint = self.path / "checkpoint.safetensors"
+        self.model = self.path / "model.safetensors"
+        self._history = self.path / "history.jsonl"
+
+    # -- making and checking ---------------------------------------------------------------------
+
+    def create(self, force: bool = False) -> None:
+        """Make the folder; refuse one that holds anything, or clear a former run with ``force``."""
+        if self.path.is_file():
+            raise RunError(f"{self.path} is a file; choose another name for the run")
+        try:
+            present = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
+            if present and not force:
+                raise RunError(
+                    f"{self.path} exists; choose another --out, go on with "
+                    f"'bilink resume {self.path}', or overwrite it with --force"
+                )
+            strangers = {name for name in present if name not in FILES and name[0] != "."}
+            if strangers:
+                raise RunError(
+                    f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "
+                    "choose another --out"
+                )
+            self.path.mkdir(parents=True, exist_ok=True)
+            for name in FILES:
+                (self.path / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise write_error(self.path, error) from error
+
+    def check(self) -> None:
+        """Complain about a folder that is no run."""
+        if not self.path.exists():
+            raise RunError(f"there is no run at {self.path}")
+        if not (self.path / "config.toml").exists():
+            raise RunError(f"{self.path} is no run folder: it has no config.toml")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second process from training in the same folder; a dead one holds no lock."""
+        try:
+            import fcntl
+        except ImportError:  # not on Windows
+            yield
+            return
+        with open(self.path / ".lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"another process is training in {self.path}") from None
+            yield
+
+    # -- config, graph, model --------------------------------------------------------------------
+
+    def write_start(self, config: RunConfig, graph: Graph) -> None:
+        """Write what is known before training; the config last, since it makes the run valid."""
+        self._write_graph(graph)
+        write_text(self.path / "config.toml", tomli_w.dumps(config.to_dict()))
+
+    def write_config(self, config: RunConfig) -> None:
+        """Replace the config, for example when a run is made longer."""
+        write_text(self.path / "config.toml", tomli_w.dumps(config.to_dict()))
+
+    def read_config(self) -> RunConfig:
+        """The run's config, checked."""
+        self.check()
+        return read_config_file(self.path / "config.toml")
+
+    def _write_graph(self, graph: Graph) -> None:
+        header = {"format": GRAPH_FORMAT, "version": str(VERSION), "name": graph.name}
+        save_tensors(
+            {split: graph.split(split) for split in SPLITS}, header, self.path / "graph.safetensors"
+        )
+        names = {
+            "entities": graph.entities.names,
+            "relations": graph.relations.names,
+            "entity_labels": dict(graph.entities.labels),
+            "relation_labels": dict(graph.relations.labels),
+        }
+        write_text(self.path / "vocabulary.json", json.dumps(names, ensure_ascii=True))
+
+    def read_graph(self) -> Graph:
+        """The graph that the run was trained on."""
+        path = self.path / "vocabulary.json"
+        splits, header = load_tensors(self.path / "graph.safetensors", GRAPH_FORMAT, VERSION)
+        try:
+            names = json.loads(path.read_text(encoding="utf-8"))
+            return Graph(
+                name=header["name"],
+                entities=Vocabulary("entity", tuple(names["entities"]), names["entity_labels"]),
+                relations=Vocabulary(
+                    "relation", tuple(names["relations"]), names["relation_labels"]
+                ),
+                **{split: splits[split] for split in SPLITS},
+            )
+        except (OSError, ValueError, KeyError, TypeError, BilinkError) as error:
+            raise RunError(f"{path} cannot be read or does not fit its graph: {error}") from None
+
+    def write_model(self, model: Model) -> None:
+        """Write the finished model."""
+        save_model(model, self.model)
+
+    def read_model(self) -> Model:
+        """The finished model."""
+        if not self.model.exists():
+            raise RunError(
+                f"the run at {self.path} is not finished; go on with 'bilink resume {self.path}'"
+            )
+        return load_model(self.model)
+
+    # -- history and metrics ---------------------------------------------------------------------
+
+    def read_history(self) -> list[dict[str, Any]]:
+        """The records of all epochs; a line cut short by a crash is left out."""
+        if not self._history.exists():
+            return []
+        records = []
+        for line in self._history.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                break
+        return records
+
+    def cut_history(self, epochs: int) -> None:
+        """Drop what was recorded after the checkpoint that training goes on from."""
+        kept = [record for record in self.read_history() if record["epoch"] <= epochs]
+        write_text(self._history, "".join(json.dumps(record) + "\n" for record in kept))
+
+    def append_history(self, record: dict[str, Any]) -> None:
+        """Add the record of one epoch."""
+        try:
+            with open(self._history, "a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise write_error(self._history, error) from error
+
+    def write_metrics(self, metrics: dict[str, Any]) -> None:
+        """Keep what an evaluation found, by split."""
+        path = self.path / "metrics.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        except ValueError:
+            found = {}
+        found[metrics["split"]] = metrics
+        write_text(path, json.dumps(found, indent=1) + "\n")
+
+
+def read_config_file(path: Path) -> RunConfig:
+    """The config in a ``config.toml``, checked."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        if data["version"] != VERSION:
+            raise RunError(
+                f"{path} has version {data['version']} of the run format; this bilink reads "
+                f"version {VERSION}. Upgrade bilink, or train the run again."
+            )
+        return RunConfig(
+            data=data["data"]["source"],
+            fingerprint=data["data"]["fingerprint"],
+            model=data["model"]["name"],
+            dim=data["model"]["dim"],
+            training=TrainingConfig().with_options(data["training"]),
+        )
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None
+    except ConfigError as error:
+        raise RunError(f"{path}: {error}") from None

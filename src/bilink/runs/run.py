@@ -1,0 +1,240 @@
+"""A run: a trained model with the graph it knows."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilink.data.graph import SPLITS, Graph
+from bilink.data.index import KnownAnswers, known_answers
+from bilink.data.loading import load_graph
+from bilink.errors import RunError
+from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
+from bilink.evaluation.metrics import gains
+from bilink.models.model import Model
+from bilink.models.scorer import SIDES, ModelScorer, Scorer
+from bilink.queries.answers import Answers, ask
+from bilink.ranking.ranks import rank_triples
+from bilink.runs.folder import RunConfig, RunFolder
+from bilink.training import estimate
+from bilink.training.checkpoints import Progress
+from bilink.training.config import default_config
+from bilink.training.estimate import Plan
+from bilink.training.loop import fit
+
+OnEpoch = Callable[[dict[str, Any]], None]
+
+
+class Run:
+    """A trained model with its graph: ask it, evaluate it, score triples with it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        model: Model,
+        config: RunConfig,
+        history: list[dict[str, Any]],
+        progress: Progress,
+        path: Path | None = None,
+    ):
+        self.graph, self.model, self.config = graph, model, config
+        self.history, self.progress, self.path = history, progress, path
+
+    @property
+    def scorer(self) -> Scorer:
+        """What ranks and answers."""
+        return self.model.scorer
+
+    @cached_property
+    def _known(self) -> dict[str, KnownAnswers]:
+        return known_answers(self.graph, SPLITS)
+
+    def query(
+        self,
+        *,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        k: int = 10,
+        new: bool = False,
+    ) -> Answers:
+        """The ``k`` best answers to (head, relation, ?) or (?, relation, tail).
+
+        Names and unambiguous labels are understood.  ``new`` leaves out what the graph holds.
+        """
+        return ask(
+            self.scorer,
+            self.graph,
+            self._known,
+            head=head,
+            relation=relation,
+            tail=tail,
+            k=k,
+            new=new,
+        )
+
+    def score(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
+        """The score of each (head, relation, tail) of names; higher is more likely."""
+        rows = list(triples)
+        find, verbs = self.graph.entities.find, self.graph.relations.find
+        ids = [(find(h), verbs(r), find(t)) for h, r, t in rows]
+        return self.model.score(np.array(ids, dtype=np.int32).reshape(-1, 3))
+
+    def evaluate(self, split: str = "test", **protocol: Any) -> EntityRanking:
+        """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for options."""
+        return rank_entities(self.scorer, self.graph, split, **protocol)
+
+    def __repr__(self) -> str:
+        return f"Run({self.model!r} of {self.graph.name!r})"
+
+
+def plan(graph: Graph, model: str, dim: int, options: Mapping[str, Any]) -> Plan:
+    """What training with these options will take in memory and time."""
+    training = default_config(model).with_options(options)
+    return estimate.plan(graph, _empty(graph, model, dim), training)
+
+
+def train(
+    data: Graph | str | Path,
+    model: str = "complex",
+    dim: int = 100,
+    *,
+    source: str | None = None,
+    out: str | Path | None = None,
+    force: bool = False,
+    options: Mapping[str, Any] | None = None,
+    on_epoch: OnEpoch | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    **more_options: Any,
+) -> Run:
+    """Train ``model`` on ``data``, a graph, a path or a catalogue name.
+
+    ``options`` and further keywords are those of ``TrainingConfig``, for example ``epochs=500`` or
+    ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
+    resumed; a folder that exists is overwritten with ``force`` only.  ``source`` is what the run's
+    config says of where the graph came from.
+    """
+    graph = data if isinstance(data, Graph) else load_graph(data)
+    training = default_config(model).with_options({**(options or {}), **more_options})
+    empty = _empty(graph, model, dim)
+    config = RunConfig(
+        data=source or (graph.name if isinstance(data, Graph) else str(data)),
+        fingerprint=graph.fingerprint,
+        model=empty.family.name,
+        dim=dim,
+        training=training,
+    )
+    if out is None:
+        return _train(graph, empty, config, None, on_epoch, should_stop)
+    folder = RunFolder(out)
+    folder.create(force)
+    with folder.locked():
+        folder.write_start(config, graph)
+        return _train(graph, empty, config, folder, on_epoch, should_stop)
+
+
+def resume(
+    path: str | Path,
+    *,
+    options: Mapping[str, Any] | None = None,
+    on_epoch: OnEpoch | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Go on with the run in ``path`` from its last checkpoint, or from the start without one.
+
+    ``options`` may change what the rest of the run does, for example ``{"epochs": 1000}``.
+    """
+    folder = RunFolder(path)
+    config = folder.read_config()
+    if options:
+        config = replace(config, training=config.training.with_options(options))
+    graph = folder.read_graph()
+    empty = _empty(graph, config.model, config.dim)
+    with folder.locked():
+        if options:
+            folder.write_config(config)
+        return _train(graph, empty, config, folder, on_epoch, should_stop)
+
+
+def load(path: str | Path) -> Run:
+    """Read a finished run from its folder."""
+    folder = RunFolder(path)
+    config = folder.read_config()
+    model = folder.read_model()
+    graph = folder.read_graph()
+    if len(model.entities) != len(graph.entities) or len(model.relations) != len(graph.relations):
+        raise RunError(f"{path}: the model does not fit the vocabulary; the folder is damaged")
+    history = folder.read_history()
+    return Run(graph, model, config, history, _progress_of(history), Path(path))
+
+
+def _progress_of(history: list[dict[str, Any]]) -> Progress:
+    """How far a finished run came, as its history tells."""
+    progress = Progress(epoch=len(history), stopped="finished")
+    validated = [record for record in history if "validation_mrr" in record]
+    if validated:
+        best = max(validated, key=lambda record: record["validation_mrr"])
+        progress.best_mrr, progress.best_epoch = best["validation_mrr"], best["epoch"]
+    return progress
+
+
+def _empty(graph: Graph, model: str, dim: int) -> Model:
+    return Model.empty(model, dim, len(graph.entities), len(graph.relations))
+
+
+def _train(
+    graph: Graph,
+    model: Model,
+    config: RunConfig,
+    folder: RunFolder | None,
+    on_epoch: OnEpoch | None,
+    should_stop: Callable[[], bool],
+) -> Run:
+    history: list[dict[str, Any]] = []
+
+    def record_epoch(record: dict[str, Any]) -> None:
+        if folder is not None:
+            if not history:
+                folder.cut_history(record["epoch"] - 1)
+            folder.append_history(record)
+        history.append(record)
+        if on_epoch:
+            on_epoch(record)
+
+    result = fit(
+        model,
+        graph,
+        config.training,
+        validate=validation(graph, config),
+        on_epoch=record_epoch,
+        checkpoint=folder.checkpoint if folder else None,
+        should_stop=should_stop,
+    )
+    if folder is not None:
+        history = folder.read_history()
+        if result.progress.stopped != "interrupted":
+            folder.write_model(result.model)
+    return Run(
+        graph, result.model, config, history, result.progress, folder.path if folder else None
+    )
+
+
+def validation(graph: Graph, config: RunConfig) -> Callable[[Model], float] | None:
+    """The validation MRR on a fixed sample, filtered by train and valid: test is not looked at."""
+    size = min(config.training.validation_triples, len(graph.valid))
+    if size == 0:
+        return None
+    random = np.random.default_rng([config.training.seed, 2])
+    sample = graph.valid[np.sort(random.choice(len(graph.valid), size, replace=False))]
+    known = known_answers(graph, ("train", "valid"))
+    threads = config.training.threads or None
+
+    def validate(model: Model) -> float:
+        scorer = ModelScorer(model.family, model.entities, model.relations)
+        ranks = rank_triples(scorer, sample, known, threads=threads)
+        return float(np.mean([gains(ranks[side].values(), "mrr") for side in SIDES]))
+
+    return validate

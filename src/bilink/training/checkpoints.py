@@ -1,0 +1,86 @@
+"""The state of an unfinished run on disk: all that is needed to go on as if it had not stopped."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bilink.errors import RunError
+from bilink.models.model import Model
+from bilink.models.storage import load_tensors, save_tensors
+from bilink.training.engine import TripleEngine
+
+FORMAT = "bilink-checkpoint"
+VERSION = 1
+
+
+@dataclass
+class Progress:
+    """How far a run has come, and how well it did on the way."""
+
+    epoch: int = 0  # epochs that are done
+    best_mrr: float = -1.0  # on the validation sample
+    best_epoch: int = 0
+    stale: int = 0  # validations since the best one
+    stopped: str = ""  # why training ended; empty while it has not
+
+
+def save_checkpoint(
+    path: Path, engine: TripleEngine, progress: Progress, best: Model | None
+) -> None:
+    """Write parameters, optimizer state, progress and the best model so far, in one file."""
+    tensors = {
+        "entities": engine.model.entities,
+        "relations": engine.model.relations,
+        "entity_state": engine.entity_state,
+        "relation_state": engine.relation_state,
+    }
+    if best is not None:
+        tensors |= {"best_entities": best.entities, "best_relations": best.relations}
+    header = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "model": engine.model.family.name,
+        "dim": str(engine.model.dim),
+        "progress": json.dumps(asdict(progress)),
+    }
+    save_tensors(tensors, header, path)
+
+
+def load_checkpoint(path: Path, engine: TripleEngine) -> tuple[Progress, Model | None]:
+    """Put the engine back where it was; return the progress and the best model so far."""
+    tensors, header = load_tensors(path, FORMAT, VERSION)
+    model = engine.model
+    targets = {
+        "entities": model.entities,
+        "relations": model.relations,
+        "entity_state": engine.entity_state,
+        "relation_state": engine.relation_state,
+    }
+    try:
+        progress = Progress(**json.loads(header["progress"]))
+        for name, target in targets.items():
+            if tensors[name].shape != target.shape:
+                raise ValueError(f"{name} of shape {tensors[name].shape}, not {target.shape}")
+            target[:] = tensors[name]
+        best = None
+        if "best_entities" in tensors:
+            best = Model(
+                model.family, model.dim, tensors["best_entities"], tensors["best_relations"]
+            )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} does not fit its run: {error}") from None
+    return progress, best
+
+
+def copy_model(model: Model) -> Model:
+    """A model with its own arrays."""
+    return Model(model.family, model.dim, model.entities.copy(), model.relations.copy())
+
+
+def is_finite(engine: TripleEngine) -> bool:
+    """Whether all parameters are finite numbers."""
+    return all(
+        bool(np.isfinite(array).all()) for array in (engine.model.entities, engine.model.relations)
+    )

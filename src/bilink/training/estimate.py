@@ -1,0 +1,69 @@
+"""What a run will take, before it starts."""
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bilink.data.graph import Graph
+from bilink.data.vocabulary import Vocabulary
+from bilink.models.model import Model
+from bilink.training.config import TrainingConfig
+from bilink.training.engine import TripleEngine
+from bilink.training.initial import initialise
+
+_PROBE_ENTITIES = 2_000
+_PROBE_RELATIONS = 4
+_PROBE_SECONDS = 0.3
+_BASE = 200 * 2**20  # the interpreter, its libraries and compiled kernels
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of a run: parameters, bytes of memory, and an upper estimate of its seconds."""
+
+    title: str
+    parameters: int
+    memory: int
+    seconds: float
+    epochs: int
+    threads: int
+
+
+def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
+    """Count the memory and time a few steps on a small random graph.
+
+    The probe's margin is always violated, as it is at the start of a run; later epochs move fewer
+    rows and are faster, so that the time is an upper estimate.
+    """
+    parameters = model.entities.size + model.relations.size
+    copies = 1 + (config.optimizer == "adagrad") + (len(graph.valid) > 0)
+    memory = copies * parameters * model.entities.itemsize + _BASE
+    memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
+    per_triple, threads = _probe(model, config)
+    seconds = per_triple * len(graph.train) * config.epochs
+    return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
+
+
+def _probe(model: Model, config: TrainingConfig) -> tuple[float, int]:
+    random = np.random.default_rng(0)
+    n = min(_PROBE_ENTITIES, len(model.entities))
+    k = min(_PROBE_RELATIONS, len(model.relations))
+    size = max(200, min(20_000, 2_000_000 // model.relations.shape[1]))
+    triples = np.stack([random.integers(0, high, size) for high in (n, k, n)], axis=1)
+    names = tuple(map(str, range(n)))
+    none = np.empty((0, 3))
+    graph = Graph(
+        "probe", Vocabulary("entity", names), Vocabulary("relation", names[:k]), triples, none, none
+    )
+    small = Model.empty(model.family.name, model.dim, n, k)
+    worst = replace(config, margin=1e6, learning_rate=1e-6)
+    initialise(small, worst)
+    engine = TripleEngine(small, graph, worst)
+    engine.run_epoch(0)  # compiles, or reads the compiled kernel from disk
+    best, started = float("inf"), time.perf_counter()
+    while time.perf_counter() - started < _PROBE_SECONDS:
+        before = time.perf_counter()
+        engine.run_epoch(1)
+        best = min(best, time.perf_counter() - before)
+    return best / size, engine.threads

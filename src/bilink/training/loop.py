@@ -1,0 +1,152 @@
+"""The training loop: epochs, validation, early stopping, checkpoints."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bilink.data.graph import Graph
+from bilink.errors import DataError, TrainingError
+from bilink.models.model import Model
+from bilink.training.checkpoints import (
+    Progress,
+    copy_model,
+    is_finite,
+    load_checkpoint,
+    save_checkpoint,
+)
+from bilink.training.config import TrainingConfig
+from bilink.training.engine import TripleEngine
+from bilink.training.initial import initialise
+
+CHECKPOINT_SHARE = 20  # a checkpoint may take one part in so many of the time
+
+
+@dataclass
+class TrainingResult:
+    """The best model of a run and how it came about."""
+
+    model: Model
+    progress: Progress
+
+
+def fit(
+    model: Model,
+    graph: Graph,
+    config: TrainingConfig,
+    *,
+    validate: Callable[[Model], float] | None = None,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    checkpoint: Path | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TrainingResult:
+    """Train ``model`` in place; return the one that did best on validation, or the last one.
+
+    ``validate`` gives the validation MRR of a model.  ``on_epoch`` receives one record per epoch.
+    With ``checkpoint``, the state is written there from time to time, and where the file exists
+    already, training goes on from it.  ``should_stop`` is asked after each epoch.
+    """
+    if len(graph.train) == 0:
+        raise DataError(f"graph {graph.name!r} has no training triples")
+    engine = TripleEngine(model, graph, config)
+    if checkpoint is not None and checkpoint.exists():
+        progress, best = load_checkpoint(checkpoint, engine)
+    else:
+        initialise(model, config)
+        progress, best = Progress(), None
+    saver = _Saver(checkpoint, config.checkpoint_seconds)
+
+    progress.stopped = ""
+    while progress.epoch < config.epochs and not progress.stopped:
+        record = _run_epoch(engine, progress, checkpoint)
+        if validate is not None and _validation_due(progress.epoch, config):
+            best = _validate(validate, model, progress, best, record)
+            if config.patience and progress.stale >= config.patience:
+                progress.stopped = (
+                    f"no better validation MRR in {progress.stale} validations; "
+                    f"the best, {progress.best_mrr:.4f}, was at epoch {progress.best_epoch}"
+                )
+        if on_epoch:
+            on_epoch(record)
+        if should_stop() and progress.epoch < config.epochs:
+            saver.save(engine, progress, best)
+            progress.stopped = "interrupted"
+            return TrainingResult(best or model, progress)
+        if not progress.stopped:
+            saver.save_if_due(engine, progress, best)
+    progress.stopped = progress.stopped or f"all {config.epochs} epochs are done"
+    saver.save(engine, progress, best)
+    return TrainingResult(best or model, progress)
+
+
+def _run_epoch(engine: TripleEngine, progress: Progress, checkpoint: Path | None) -> dict[str, Any]:
+    started = time.perf_counter()
+    totals = engine.run_epoch(progress.epoch)
+    seconds = time.perf_counter() - started
+    if not abs(totals.loss) < float("inf"):
+        raise _diverged(progress, checkpoint)
+    progress.epoch += 1
+    return {
+        "epoch": progress.epoch,
+        "seconds": round(seconds, 6),
+        "triples_per_second": round(len(engine.triples) / max(seconds, 1e-9), 1),
+        "loss": totals.loss,
+        "violated": totals.violated,
+    }
+
+
+def _validation_due(epoch: int, config: TrainingConfig) -> bool:
+    return epoch % config.validation_period == 0 or epoch == config.epochs
+
+
+def _validate(
+    validate: Callable[[Model], float],
+    model: Model,
+    progress: Progress,
+    best: Model | None,
+    record: dict[str, Any],
+) -> Model | None:
+    """Note the validation MRR; return the best model so far."""
+    started = time.perf_counter()
+    mrr = validate(model)
+    record["validation_mrr"] = mrr
+    record["validation_seconds"] = round(time.perf_counter() - started, 6)
+    if mrr > progress.best_mrr:
+        progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
+        return copy_model(model)
+    progress.stale += 1
+    return best
+
+
+def _diverged(progress: Progress, checkpoint: Path | None) -> TrainingError:
+    kept = (
+        f"; the last good checkpoint is kept in {checkpoint}"
+        if checkpoint is not None and checkpoint.exists()
+        else ""
+    )
+    return TrainingError(
+        f"training diverged in epoch {progress.epoch + 1}: the loss is not finite{kept}. "
+        "Try a smaller learning_rate, some regularization, or constraint=ball."
+    )
+
+
+class _Saver:
+    """Writes checkpoints, and not too often."""
+
+    def __init__(self, path: Path | None, seconds: float):
+        self._path, self._pause, self._next = path, seconds, time.monotonic() + seconds
+
+    def save_if_due(self, engine: TripleEngine, progress: Progress, best: Model | None) -> None:
+        if time.monotonic() >= self._next:
+            self.save(engine, progress, best)
+
+    def save(self, engine: TripleEngine, progress: Progress, best: Model | None) -> None:
+        if self._path is None:
+            return
+        if not is_finite(engine):
+            raise _diverged(progress, self._path)
+        started = time.monotonic()
+        save_checkpoint(self._path, engine, progress, best)
+        now = time.monotonic()
+        self._next = now + max(self._pause, CHECKPOINT_SHARE * (now - started))

@@ -1,0 +1,176 @@
+"""What every model must satisfy.  A new model is tested by being registered."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from bilink.errors import ConfigError
+from bilink.models.model import Model
+from bilink.models.registry import FAMILIES, family
+from bilink.models.storage import load_model, save_model
+
+every_model = pytest.mark.parametrize("name", sorted(FAMILIES))
+every_bilinear_model = pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"transe-l1"}))
+seeds = st.integers(0, 2**32 - 1)
+dims = st.integers(1, 9)
+SIDES = ("head", "tail")
+
+
+def random_model(name, dim, seed, n_entities=5, n_relations=2, dtype=np.float64):
+    random = np.random.default_rng(seed)
+    found = family(name)
+    entity_width, relation_width = found.widths(dim)
+    return Model(
+        found,
+        dim,
+        random.normal(size=(n_entities, entity_width)).astype(dtype),
+        random.normal(size=(n_relations, relation_width)).astype(dtype),
+    )
+
+
+def all_triples(model):
+    n, k = len(model.entities), len(model.relations)
+    return np.array([(h, r, t) for h in range(n) for r in range(k) for t in range(n)])
+
+
+@every_model
+@given(dim=dims, seed=seeds)
+def test_scores_are_those_of_the_papers_formula(name, dim, seed):
+    model = random_model(name, dim, seed)
+    entities, relations = model.entities, model.relations
+    if hasattr(model.family.module, "export"):
+        entities, relations = model.family.module.export(entities, relations)
+    expected = [
+        naive.score(name, entities[h], relations[r], entities[t]) for h, r, t in all_triples(model)
+    ]
+    np.testing.assert_allclose(model.score(all_triples(model)), expected, rtol=1e-9, atol=1e-9)
+
+
+@every_model
+@given(dim=dims, seed=seeds)
+def test_query_times_candidate_plus_offset_is_the_score_from_both_sides(name, dim, seed):
+    model = random_model(name, dim, seed)
+    triples = all_triples(model)
+    for side, given_column, answer in (("head", 2, 0), ("tail", 0, 2)):
+        queries = model.scorer.queries(side, triples[:, given_column], triples[:, 1])
+        block = np.empty((len(triples), len(model.entities)))
+        model.scorer.score_block(queries, block)
+        scores = block[np.arange(len(triples)), triples[:, answer]]
+        scores += model.scorer.offsets(queries)
+        np.testing.assert_allclose(scores, model.score(triples), rtol=1e-9, atol=1e-9)
+
+
+@every_bilinear_model
+@given(dim=dims, seed=seeds)
+def test_the_matrix_form_is_the_score(name, dim, seed):
+    model = random_model(name, dim, seed)
+    module = model.family.module
+    lift = getattr(module, "bilinear_entities", lambda entities: entities)
+    rows = lift(model.entities)
+    expected = [
+        rows[h] @ module.matrix(model.relations[r]) @ rows[t] for h, r, t in all_triples(model)
+    ]
+    np.testing.assert_allclose(model.score(all_triples(model)), expected, rtol=1e-9, atol=1e-8)
+
+
+@every_model
+@pytest.mark.parametrize("side", SIDES)
+@given(dim=dims, seed=seeds)
+def test_pullbacks_match_finite_differences(name, side, dim, seed):
+    """d⟨slope, query⟩ in the entity and the relation is what the pullback says."""
+    model = random_model(name, dim, seed)
+    verbs = model.family.verbs
+    query_of, pullback = verbs[f"{side}_query"], verbs[f"{side}_pullback"]
+    entity, relation = model.entities[0], model.relations[0]
+    slope = np.random.default_rng(seed + 1).normal(size=len(entity))
+
+    def value(entity, relation):
+        query = np.empty_like(entity)
+        query_of(entity, relation, query)
+        return slope @ query
+
+    entity_slope, relation_slope = np.ones_like(entity), np.ones_like(relation)
+    pullback(entity, relation, slope, entity_slope, relation_slope)  # adds to what is there
+    np.testing.assert_allclose(
+        entity_slope - 1, numeric_gradient(lambda x: value(x, relation), entity), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        relation_slope - 1, numeric_gradient(lambda x: value(entity, x), relation), atol=1e-6
+    )
+
+
+@every_model
+@given(dim=dims, seed=seeds)
+def test_slopes_of_the_comparison_match_finite_differences(name, dim, seed):
+    model = random_model(name, dim, seed)
+    verbs = model.family.verbs
+    query, entity = model.entities[:2]
+    for which, at in (("query_slope", query), ("entity_slope", entity)):
+        out = np.ones_like(at)
+        verbs[which](query, entity, 0.7, out)
+        pair = (lambda x: (x, entity)) if which == "query_slope" else (lambda x: (query, x))
+        expected = numeric_gradient(lambda x, pair=pair: 0.7 * verbs["inner"](*pair(x)), at)
+        np.testing.assert_allclose(out - 1, expected, atol=1e-6)
+
+
+def numeric_gradient(function, at, step=1e-6):
+    gradient = np.empty_like(at)
+    for k in range(len(at)):
+        up, down = at.copy(), at.copy()
+        up[k] += step
+        down[k] -= step
+        gradient[k] = (function(up) - function(down)) / (2 * step)
+    return gradient
+
+
+@every_model
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_model_survives_saving_and_loading(name, dtype, tmp_path):
+    model = random_model(name, 6, seed=1, dtype=dtype)
+    save_model(model, tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
+    assert (again.family, again.dim) == (model.family, model.dim)
+    assert again.entities.dtype == dtype
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(again.entities, model.entities, atol=tolerance)
+    np.testing.assert_allclose(again.relations, model.relations, atol=tolerance)
+    if name != "hole":  # which passes through a Fourier transform
+        np.testing.assert_array_equal(again.entities, model.entities)
+
+
+@every_model
+def test_one_triple_scores_as_it_does_among_many(name):
+    model = random_model(name, 5, seed=2)
+    triples = all_triples(model)
+    many = model.score(triples)
+    assert [model.score(triple)[0] for triple in triples] == many.tolist()
+
+
+@every_model
+def test_float32_and_float64_agree(name):
+    model = random_model(name, 8, seed=3)
+    single = Model(
+        model.family, 8, *(x.astype(np.float32) for x in (model.entities, model.relations))
+    )
+    assert single.score(all_triples(model)).dtype == np.float32
+    np.testing.assert_allclose(
+        single.score(all_triples(model)), model.score(all_triples(model)), rtol=1e-4, atol=1e-4
+    )
+
+
+@given(dim=st.integers(1, 12), seed=seeds)
+def test_hole_keeps_norms_in_fourier_coordinates(dim, seed):
+    hole = family("hole").module
+    rows = np.random.default_rng(seed).normal(size=(4, dim))
+    turned, _ = hole.restore(rows, rows)
+    np.testing.assert_allclose(np.linalg.norm(turned, axis=1), np.linalg.norm(rows, axis=1))
+    back, _ = hole.export(turned, turned)
+    np.testing.assert_allclose(back, rows, atol=1e-12)
+
+
+def test_an_unknown_model_gets_a_suggestion():
+    with pytest.raises(ConfigError, match="did you mean 'transe'"):
+        family("tranE")
+    assert family("ComplEx").name == "complex"

@@ -1,0 +1,51 @@
+"""Slow, obvious references.  This file imports nothing from bilink."""
+
+import numpy as np
+
+
+def score(model, h, r, t):
+    """The paper's formulas, on the paper's parameters (HolE: real vectors)."""
+    d = len(h)
+    if model == "rescal":
+        return sum(h[i] * r[i * d + j] * t[j] for i in range(d) for j in range(d))
+    if model == "distmult":
+        return sum(h[k] * r[k] * t[k] for k in range(d))
+    if model == "complex":
+        h, r, t = (x[: d // 2] + 1j * x[d // 2 :] for x in (h, r, t))
+        return sum(h[k] * r[k] * np.conj(t[k]) for k in range(d // 2)).real
+    if model == "hole":
+        return sum(r[k] * sum(h[i] * t[(k + i) % d] for i in range(d)) for k in range(d))
+    if model == "transe":
+        return -sum((h[k] + r[k] - t[k]) ** 2 for k in range(d))
+    if model == "transe-l1":
+        return -sum(abs(h[k] + r[k] - t[k]) for k in range(d))
+    raise ValueError(model)
+
+
+def rank(scores, answer, known, ties):
+    """The rank of ``answer``, where other known answers are no rivals."""
+    rivals = [s for e, s in enumerate(scores) if e != answer and e not in known]
+    above = sum(s > scores[answer] for s in rivals)
+    level = sum(s == scores[answer] for s in rivals)
+    worth = {"optimistic": 0, "realistic": 0.5, "pessimistic": 1}[ties]
+    return 1 + above + worth * level, 1 + len(rivals)
+
+
+def answers(triples, side, given, relation):
+    """All entities that complete (given, relation) in ``triples``."""
+    if side == "head":
+        return {h for h, r, t in triples if (r, t) == (relation, given)}
+    return {t for h, r, t in triples if (h, r) == (given, relation)}
+
+
+def pair_loss(loss, margin, positive, negative):
+    """Loss of one positive and one negative score."""
+
+    def sigmoid(x):
+        return 1 / (1 + np.exp(-x))
+
+    if loss == "margin":
+        return max(0.0, margin + negative - positive)
+    if loss == "sigmoid-margin":
+        return max(0.0, margin + sigmoid(negative) - sigmoid(positive))
+    return np.log1p(np.exp(-positive)) + np.log1p(np.exp(negative))

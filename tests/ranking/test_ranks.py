@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import naive
+from bilink.data.index import known_answers
+from bilink.errors import ConfigError, TrainingError
+from bilink.models.model import Model
+from bilink.models.registry import FAMILIES
+from bilink.ranking.ranks import block_size, rank_triples
+from bilink.ranking.topk import top_candidates
+from conftest import random_graph
+
+SIDES = ("head", "tail")
+seeds = st.integers(0, 2**32 - 1)
+
+
+def coarse_model(name, graph, seed):
+    """Parameters of few distinct small integers, so that scores are exact and often equal."""
+    random = np.random.default_rng(seed)
+    model = Model.empty(name, 2, len(graph.entities), len(graph.relations))
+    for array in (model.entities, model.relations):
+        array[:] = random.integers(-1, 2, array.shape)
+    return model
+
+
+@pytest.mark.parametrize("ties", ["optimistic", "realistic", "pessimistic"])
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+@given(seed=seeds)
+def test_ranks_agree_with_the_naive_reference(name, ties, seed):
+    graph = random_graph(seed % 1000, n_entities=9, n_relations=2, size=50)
+    model = coarse_model(name, graph, seed)
+    splits = [(), ("train",), ("train", "valid", "test")][seed % 3]
+    ranks = rank_triples(model.scorer, graph.test, known_answers(graph, splits), threads=2)
+    known = [tuple(t) for split in splits for t in graph.split(split).tolist()]
+    for side, answer, given_column in (("head", 0, 2), ("tail", 2, 0)):
+        for i, triple in enumerate(graph.test.tolist()):
+            rivals = [
+                tuple(e if c == answer else triple[c] for c in range(3))
+                for e in range(len(graph.entities))
+            ]
+            scores = model.score(np.array(rivals)).astype(np.float64)
+            others = naive.answers(known, side, triple[given_column], triple[1])
+            expected = naive.rank(scores, triple[answer], others, ties)
+            found = ranks[side]
+            assert (found.values(ties)[i], found.options[i]) == expected
+
+
+def test_a_constant_scorer_earns_the_middle_rank(graph):
+    model = Model.empty("distmult", 4, len(graph.entities), len(graph.relations))
+    ranks = rank_triples(model.scorer, graph.test, known_answers(graph, ()))
+    for side in SIDES:
+        assert set(ranks[side].values()) == {(len(graph.entities) + 1) / 2}
+        assert set(ranks[side].values("optimistic")) == {1}
+
+
+def test_other_known_answers_do_not_count():
+    graph = random_graph(n_entities=4, n_relations=1, size=200)  # all triples are known
+    model = coarse_model("rescal", graph, 0)
+    ranks = rank_triples(model.scorer, graph.test, known_answers(graph, ("train", "valid", "test")))
+    assert all((ranks[side].values() == 1).all() for side in SIDES)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e38])
+def test_scores_that_are_not_finite_are_an_error_and_never_a_good_rank(graph, bad):
+    model = coarse_model("complex", graph, 0)
+    model.entities[3, 0] = bad
+    with pytest.raises(TrainingError, match="not finite"):
+        rank_triples(model.scorer, graph.test, known_answers(graph, ()))
+
+
+def test_blocks_and_threads_do_not_change_ranks(graph):
+    random = np.random.default_rng(0)
+    model = coarse_model("rescal", graph, 0)
+    model.entities[:] = random.normal(size=model.entities.shape)
+    known = known_answers(graph, ("train",))
+    row = (len(graph.entities) + 3 * 2) * 4
+    results = [
+        rank_triples(model.scorer, graph.test, known, memory=memory, threads=threads)
+        for memory, threads in ((10**8, 1), (row, 1), (3 * row, 3))
+    ]
+    for other in results[1:]:
+        for side in SIDES:
+            np.testing.assert_array_equal(other[side].above, results[0][side].above)
+
+
+def test_a_budget_below_one_query_is_refused_with_the_size_it_needs(graph):
+    model = coarse_model("rescal", graph, 0)
+    with pytest.raises(ConfigError, match="needs"):
+        block_size(model.scorer, 10, 1)
+
+
+def test_unknown_tie_rules_are_refused_and_synonyms_understood(graph):
+    model = coarse_model("rescal", graph, 0)
+    ranks = rank_triples(model.scorer, graph.test, known_answers(graph, ()))["head"]
+    np.testing.assert_array_equal(ranks.values("worst"), ranks.values("pessimistic"))
+    with pytest.raises(ConfigError, match="tie rule 'random'"):
+        ranks.values("random")
+
+
+@given(seed=seeds, k=st.integers(1, 15))
+def test_top_candidates_are_the_best_of_a_full_sort(seed, k):
+    graph = random_graph(seed % 1000)
+    model = coarse_model("transe", graph, seed)
+    exclude = np.arange(seed % 4)
+    ids, scores = top_candidates(model.scorer, "tail", 0, 1, k, exclude)
+    everything = model.score(np.array([(0, 1, t) for t in range(len(graph.entities))]))
+    order = [e for e in np.lexsort((np.arange(len(everything)), -everything)) if e not in exclude]
+    assert ids.tolist() == order[:k]
+    np.testing.assert_allclose(scores, everything[order[:k]])

@@ -1,0 +1,65 @@
+import pytest
+
+from bilink.errors import ConfigError
+from bilink.training.config import (
+    TrainingConfig,
+    default_config,
+    option_help,
+    parse_options,
+)
+
+
+def test_options_from_the_command_line_get_their_types():
+    texts = ["epochs=10", "learning_rate=1", "regularization.entity=1e-3", "filter_negatives=no"]
+    config = TrainingConfig().with_options(parse_options(texts))
+    assert (config.epochs, config.learning_rate) == (10, 1.0)
+    assert config.regularization.entity == 1e-3
+    assert config.filter_negatives is False
+
+
+def test_a_config_survives_the_way_through_plain_values():
+    config = TrainingConfig(epochs=3).with_options({"regularization": {"relation": 0.5}})
+    assert TrainingConfig().with_options(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epoch": 5}, "did you mean 'epochs'"),
+        ({"regularization.entities": 5}, "did you mean 'regularization.entity'"),
+        ({"regularization": 5}, "unknown option 'regularization'"),
+        ({"epochs.x": 5}, "unknown option"),
+        ({"epochs": "ten"}, "epochs must be a whole number"),
+        ({"epochs": 0}, "at least 1"),
+        ({"epochs": True}, "whole number"),
+        ({"learning_rate": "nan"}, "must be positive"),
+        ({"learning_rate": 0}, "must be positive"),
+        ({"margin": -1}, "at least 0"),
+        ({"margin": "inf"}, "at least 0"),
+        ({"decay": 1.5}, "at most 1"),
+        ({"loss": "softmax"}, "one of margin, sigmoid-margin, logistic"),
+        ({"regularization.entity": -0.1}, "at least 0"),
+        ({"filter_negatives": "maybe"}, "true or false"),
+        ({"seed": -1}, "at least 0"),
+    ],
+)
+def test_impossible_options_are_refused_with_a_reason(options, message):
+    with pytest.raises(ConfigError, match=message):
+        TrainingConfig().with_options(options)
+
+
+@pytest.mark.parametrize("text", ["epochs", "=5", "epochs 5"])
+def test_options_without_a_value_are_refused(text):
+    with pytest.raises(ConfigError, match="key=value"):
+        parse_options([text])
+
+
+def test_every_option_has_a_meaning_and_can_be_set():
+    for key, default, meaning in option_help():
+        assert meaning
+        TrainingConfig().with_options({key: default})
+
+
+def test_defaults_depend_on_the_model():
+    assert default_config("HolE").loss == "sigmoid-margin"
+    assert default_config("transe").loss == "margin"

@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+
+from bilink.errors import DataError, RunError, TrainingError
+from bilink.models.model import Model
+from bilink.models.registry import FAMILIES
+from bilink.training.config import TrainingConfig
+from bilink.training.loop import fit
+from conftest import random_graph
+
+CONFIG = TrainingConfig(epochs=12, threads=1, patience=0, validate_every=2, checkpoint_seconds=0)
+
+
+def empty(graph, name="complex", dim=3):
+    return Model.empty(name, dim, len(graph.entities), len(graph.relations))
+
+
+def falling(values):
+    """A validation that returns the given values, one after the other."""
+    iterator = iter(values)
+    return lambda model: next(iterator)
+
+
+def same(first, second):
+    return np.array_equal(first.entities, second.entities) and np.array_equal(
+        first.relations, second.relations
+    )
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_one_thread_is_exactly_repeatable(graph, name):
+    runs = [fit(empty(graph, name), graph, CONFIG).model for _ in range(2)]
+    assert same(*runs)
+    other = fit(empty(graph, name), graph, CONFIG.with_options({"seed": 1})).model
+    assert not same(runs[0], other)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+@pytest.mark.parametrize("stop_at", [1, 5, 11])
+def test_a_resumed_run_ends_bit_for_bit_like_one_that_never_stopped(
+    graph, tmp_path, stop_at, optimizer
+):
+    config = CONFIG.with_options({"optimizer": optimizer, "decay": 0.9})
+    values = [0.1, 0.5, 0.3, 0.6, 0.2, 0.4]
+    whole = fit(empty(graph), graph, config, validate=falling(values))
+    path = tmp_path / "checkpoint.safetensors"
+    asked = iter(range(1, 100))
+    first = fit(
+        empty(graph),
+        graph,
+        config,
+        validate=falling(values),
+        checkpoint=path,
+        should_stop=lambda: next(asked) == stop_at,
+    )
+    assert (first.progress.stopped, first.progress.epoch) == ("interrupted", stop_at)
+    rest = fit(
+        empty(graph), graph, config, validate=falling(values[stop_at // 2 :]), checkpoint=path
+    )
+    assert same(whole.model, rest.model)
+    assert whole.progress == rest.progress
+
+
+def test_the_best_model_on_validation_is_returned(graph):
+    seen = []
+
+    def validate(model):
+        seen.append(model.entities.copy())
+        return [0.1, 0.7, 0.3, 0.2, 0.1, 0.0][len(seen) - 1]
+
+    result = fit(empty(graph), graph, CONFIG, validate=validate)
+    np.testing.assert_array_equal(result.model.entities, seen[1])
+    assert (result.progress.best_mrr, result.progress.best_epoch) == (0.7, 4)
+
+
+def test_early_stopping_says_why(graph):
+    config = CONFIG.with_options({"patience": 2})
+    result = fit(empty(graph), graph, config, validate=falling([0.5, 0.4, 0.3, 0.9]))
+    assert result.progress.epoch == 6
+    assert "no better validation MRR in 2 validations" in result.progress.stopped
+    assert "0.5000, was at epoch 2" in result.progress.stopped
+
+
+def test_records_have_what_scripts_rely_on(graph):
+    records = []
+    fit(empty(graph), graph, CONFIG, on_epoch=records.append)
+    assert [record["epoch"] for record in records] == list(range(1, 13))
+    assert {"epoch", "seconds", "triples_per_second", "loss", "violated"} <= set(records[0])
+
+
+def test_divergence_stops_with_a_sentence_and_keeps_the_checkpoint(graph, tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    fit(empty(graph, "rescal"), graph, CONFIG.with_options({"epochs": 2}), checkpoint=path)
+    good = path.read_bytes()
+    wild = CONFIG.with_options({"optimizer": "sgd", "learning_rate": 1e18, "epochs": 200})
+    with pytest.raises(TrainingError, match=r"diverged in epoch \d+"):
+        fit(empty(graph, "rescal"), graph, wild.with_options({"checkpoint_seconds": 1e6}))
+    with pytest.raises(TrainingError, match="last good checkpoint is kept"):
+        fit(
+            empty(graph, "rescal"),
+            graph,
+            CONFIG.with_options({"learning_rate": 1e30, "epochs": 200, "checkpoint_seconds": 1e6}),
+            checkpoint=path,
+        )
+    assert path.read_bytes() == good
+
+
+def test_training_learns_a_pattern_that_can_be_seen_by_eye():
+    """A cycle e0 → e1 → … → e0 for all but TransE, whose translations cannot close one."""
+    from bilink.data.graph import Graph
+    from bilink.data.vocabulary import Vocabulary
+
+    n = 12
+    cycle = np.array([(i, 0, (i + 1) % n) for i in range(n)])
+    names = tuple(map(str, range(n)))
+    none = np.empty((0, 3))
+    graph = Graph(
+        "cycle", Vocabulary("entity", names), Vocabulary("relation", ("next",)), cycle, none, none
+    )
+    for name in ("rescal", "hole", "complex", "transe"):
+        if name == "transe":
+            object.__setattr__(graph, "train", graph.train[:-1])  # a path
+        config = TrainingConfig(epochs=3000, threads=1, patience=0)
+        model = fit(empty(graph, name, 10), graph, config).model
+        scores = model.score(np.array([(i, 0, j) for i in range(n) for j in range(n)]))
+        best = scores.reshape(n, n).argmax(axis=1)
+        expected = (np.arange(n) + 1) % n
+        last = n - 1 if name == "transe" else n
+        assert (best == expected)[:last].all(), name
+
+
+def test_a_checkpoint_of_another_size_is_refused(graph, tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    fit(empty(graph), graph, CONFIG, checkpoint=path)
+    with pytest.raises(RunError, match="does not fit its run"):
+        fit(empty(graph, dim=4), graph, CONFIG, checkpoint=path)
+
+
+def test_a_graph_without_training_triples_is_refused():
+    graph = random_graph()
+    object.__setattr__(graph, "train", graph.train[:0])
+    with pytest.raises(DataError, match="no training triples"):
+        fit(empty(graph), graph, CONFIG)

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bilink.data.graph import Graph
+from bilink.data.vocabulary import Vocabulary
+from bilink.models.model import Model
+from bilink.training.config import TrainingConfig
+from bilink.training.engine import TripleEngine
+from bilink.training.kernels import contains, draw
+from bilink.training.negatives import head_chances, known_table
+from conftest import random_graph
+
+
+@given(seed=st.integers(0, 10_000))
+def test_the_table_holds_the_training_triples_and_nothing_else(seed):
+    graph = random_graph(seed)
+    table = known_table(graph)
+    n, k = len(graph.entities), len(graph.relations)
+    train = {tuple(t) for t in graph.train.tolist()}
+    for h in range(n):
+        for r in range(k):
+            for t in range(n):
+                assert contains(table, (h * k + r) * n + t) == ((h, r, t) in train)
+
+
+def test_draws_are_uniform_and_repeatable():
+    def draws(seed):
+        state = np.array([seed], dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            return [draw(state, 10) for _ in range(3000)]
+
+    counts = np.bincount(draws(7), minlength=10)
+    assert len(counts) == 10
+    assert abs(counts - 300).max() < 80  # about five standard deviations
+    assert draws(7) == draws(7) != draws(8)
+
+
+def star(tails):
+    """One head with many tails: a 1-N relation."""
+    none = np.empty((0, 3))
+    triples = np.array([(0, 0, t) for t in range(1, tails + 1)])
+    names = tuple(map(str, range(tails + 1)))
+    return Graph(
+        "star",
+        Vocabulary("entity", names),
+        Vocabulary("relation", ("r", "unused")),
+        triples,
+        none,
+        none,
+    )
+
+
+def test_bernoulli_corrupts_the_side_with_fewer_true_answers():
+    chances = head_chances(star(9), "bernoulli") / 2**31
+    assert chances[0] == pytest.approx(0.9)  # tails per head 9, heads per tail 1
+    assert chances[1] == 0.5
+    assert (head_chances(star(9), "random") == 2**30).all()
+
+
+def test_a_relation_that_holds_for_all_entities_has_no_negatives_and_does_not_hang():
+    none = np.empty((0, 3))
+    full = np.array([(h, 0, t) for h in range(2) for t in range(2)])
+    graph = Graph(
+        "full", Vocabulary("entity", ("a", "b")), Vocabulary("relation", ("r",)), full, none, none
+    )
+    model = Model.empty("distmult", 2, 2, 1)
+    totals = TripleEngine(model, graph, TrainingConfig(threads=1)).run_epoch(0)
+    assert totals.pairs == 0
+    assert (
+        TripleEngine(model, graph, TrainingConfig(threads=1, filter_negatives=False))
+        .run_epoch(0)
+        .pairs
+        == 4
+    )
+
+
+@pytest.mark.parametrize(("corrupt", "negatives", "expected"), [("random", 1, 1), ("both", 3, 6)])
+def test_each_positive_meets_the_asked_number_of_negatives(corrupt, negatives, expected):
+    graph = random_graph()
+    model = Model.empty("distmult", 2, len(graph.entities), len(graph.relations))
+    config = TrainingConfig(corrupt=corrupt, negatives=negatives, threads=2)
+    assert TripleEngine(model, graph, config).run_epoch(0).pairs == expected * len(graph.train)
