@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from bilink.cli import data, demo, evaluate, query, train
-from bilink.cli.output import error_console
+from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
 app = typer.Typer(
@@ -41,16 +41,16 @@ def main() -> None:
     try:
         app()
     except BilinkError as error:
-        error_console.print(f"error: {error}", style="red", markup=False, highlight=False)
+        complain(f"error: {error}", "red")
         sys.exit(1)
     except BrokenPipeError:  # the reader, for example head, has seen enough
         sys.stderr.close()
         sys.exit(0)
     except KeyboardInterrupt:
-        error_console.print("interrupted")
+        complain("interrupted")
         sys.exit(130)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *rest: Any) -> None:
     if issubclass(category, DataWarning):
-        error_console.print(f"warning: {message}", style="yellow", markup=False, highlight=False)
+        complain(f"warning: {message}", "yellow")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import console, print_json, progress_bar, table
+from bilink.cli.output import console, print_json, progress_bar, say, table
 
 app = typer.Typer(
     help="Graphs: what there is, what it looks like, how to split it.", no_args_is_help=True
@@ -57,7 +57,7 @@ def get(name: Annotated[str, typer.Argument(help="A name that 'bilink data ls' l
             done = received
 
         folder = catalogue.get(name, progress=progress)
-    console.print(f"{name} is in {folder}", highlight=False, markup=False)
+    say(f"{name} is in {folder}")
 
 
 @app.command("describe")
@@ -101,16 +101,14 @@ def split(
     fractions = (1 - valid - test, valid, test)
     graph = load_graph(file, columns=columns, separator=separator, seed=seed, fractions=fractions)
     write_graph_files(graph, out)
-    console.print(
+    say(
         f"{len(graph.train):,} training, {len(graph.valid):,} validation and "
-        f"{len(graph.test):,} test triples are in {out}",
-        highlight=False,
-        markup=False,
+        f"{len(graph.test):,} test triples are in {out}"
     )
 
 
 def _show(found: Any, most: int) -> None:
-    console.print(f"{found.name}", style="bold", markup=False)
+    say(found.name, style="bold")
     counts = "  ".join(f"{split} {n:,}" for split, n in found.triples.items())
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in found.categories.items())
     lines = [
@@ -132,7 +130,7 @@ def _show(found: Any, most: int) -> None:
             f"duplicate {leak.duplicate:,})"
         )
     for line in lines:
-        console.print(line, highlight=False, markup=False)
+        say(line)
     ordered = sorted(found.relation_statistics, key=lambda s: -s.train)
     rows = [
         [
@@ -149,7 +147,7 @@ def _show(found: Any, most: int) -> None:
     console.print()
     console.print(table(header, rows))
     if len(ordered) > most:
-        console.print(f"… and {len(ordered) - most:,} more (--most)", style="dim")
+        say(f"… and {len(ordered) - most:,} more (--most)", style="dim")
     if found.related_relations:
         pairs = [
             [

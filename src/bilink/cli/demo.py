@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, table, training_bar
+from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, say, table, training_bar
 
 MODELS = (("rescal", 50), ("distmult", 100), ("hole", 100), ("complex", 50), ("transe", 100))
 QUESTIONS = (
@@ -26,7 +26,7 @@ def demo(
 
     started = time.perf_counter()
     graph = load_graph("atlas")
-    console.print(f"{graph!r}\n", highlight=False, markup=False)
+    say(f"{graph!r}\n")
     runs, rows = {}, []
     for model, dim in MODELS:
         with training_bar(epochs) as on_epoch:
@@ -38,11 +38,11 @@ def demo(
         seconds = sum(record["seconds"] for record in run.history)
         cells = [*metric_cells(result.metrics()), f"{seconds:.1f} s"]
         rows.append([f"{run.model.family.title}, dim {dim}", *cells])
-        console.print(f"trained {rows[-1][0]} in {rows[-1][-1]}", style="dim", highlight=False)
+        say(f"trained {rows[-1][0]} in {rows[-1][-1]}", style="dim")
     console.print()
     console.print(table(("test triples", *METRIC_COLUMNS, "training"), rows))
     best = max(runs.values(), key=lambda run: run.progress.best_mrr)
-    console.print(f"\nQuestions to {best.model.family.title}, the best on validation:")
+    say(f"\nQuestions to {best.model.family.title}, the best on validation:")
     for text, question in QUESTIONS:
         _answer(best, text, question)
     _farewell(best, out, time.perf_counter() - started)
@@ -52,7 +52,7 @@ def _answer(run: Any, text: str, question: dict[str, str]) -> None:
     """Show the answers; those that the model was not trained on are the interesting ones."""
     held_out = {tuple(t) for split in ("valid", "test") for t in run.graph.split(split).tolist()}
     ids, verbs = run.graph.entities.find, run.graph.relations.find
-    console.print(f"\n{text}", style="bold")
+    say(f"\n{text}", style="bold")
     rows = []
     for a in run.query(**question, k=8):
         triple = (ids(a.head), verbs(a.relation), ids(a.tail))
@@ -62,12 +62,10 @@ def _answer(run: Any, text: str, question: dict[str, str]) -> None:
 
 
 def _farewell(run: Any, out: Path, seconds: float) -> None:
-    console.print(
+    say(
         f"\nAll of this took {seconds:.0f} s. The runs are in {out}. Go on with, for example:\n"
         f'  bilink query {run.path} --head Peru --relation "official language"\n'
         f"  bilink evaluate {run.path}\n"
         "  bilink data describe atlas\n"
-        "  bilink train YOUR_FILE.tsv --out runs/mine",
-        highlight=False,
-        markup=False,
+        "  bilink train YOUR_FILE.tsv --out runs/mine"
     )

@@ -13,6 +13,7 @@ from bilink.cli.output import (
     parse_bytes,
     print_json,
     progress_bar,
+    say,
     table,
 )
 
@@ -70,11 +71,10 @@ def evaluate(
     _show(found)
     if test:
         low, high = test.interval95
-        console.print(
+        say(
             f"\nMRR {test.difference:+.4f} against {against} (95 % interval {low:+.4f} to "
             f"{high:+.4f}, p = {test.p_value:.4f}; better on {test.better:,} triples, "
-            f"worse on {test.worse:,})",
-            highlight=False,
+            f"worse on {test.worse:,})"
         )
 
 
@@ -91,13 +91,11 @@ def _show(found: dict[str, Any]) -> None:
             rows.append([f"{category}, predict {side}", *metric_cells(metrics)])
     console.print(table(("", *METRIC_COLUMNS), rows))
     against = "filtered by " + "+".join(found["filter"]) if found["filter"] else "raw (no filter)"
-    console.print(
+    say(
         f"\n{found['queries']:,} queries of {found['split']} in {found['seconds']:.1f} s, "
         f"{against}, ties {found['ties']} ({found['tied_queries']:,} queries have some), "
         f"{found['triples_with_unseen_entities']:,} triples with entities unseen in training; "
-        f"95 % interval of MRR {low:.3f} to {high:.3f}; graph {found['graph']}",
-        style="dim",
-        highlight=False,
+        f"95 % interval of MRR {low:.3f} to {high:.3f}; graph {found['graph']}"
     )
 
 

@@ -10,11 +10,27 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from bilink.errors import ConfigError
 
 console = Console()
 error_console = Console(stderr=True)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print plain text, as it is, to standard output."""
+    console.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def complain(text: str, style: str | None = None) -> None:
+    """Print plain text, as it is, to standard error."""
+    error_console.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """``text`` without what could steer a terminal or turn the direction of writing."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def print_json(value: Any) -> None:
@@ -38,7 +54,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
     for i, column in enumerate(columns):
         result.add_column(column, justify="left" if i == 0 else "right", header_style="dim")
     for row in rows:
-        result.add_row(*row)
+        result.add_row(*(Text(printable(cell)) for cell in row))  # names are no markup
     return result
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bilink.cli.output import console, print_json, table
+from bilink.cli.output import console, print_json, say, table
 
 
 def query(
@@ -33,5 +33,5 @@ def query(
     rows = [
         [a.label, str(a.rank), f"{a.score:.3f}", "known" if a.known else "new"] for a in answers
     ]
-    console.print(answers.question, style="bold", markup=False, highlight=False)
+    say(answers.question, style="bold")
     console.print(table(("answer", "rank", "score", ""), rows))

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import console, error_console, print_json, show_bytes, table, training_bar
+from bilink.cli.output import (
+    complain,
+    console,
+    print_json,
+    say,
+    show_bytes,
+    table,
+    training_bar,
+)
 
 Options = Annotated[
     list[str] | None,
@@ -69,22 +77,20 @@ def train(
         raise ConfigError("say which graph to train on, for example: bilink train atlas")
     settings = {**settings, **parse_options(options or [])}
     model, dim = model or "complex", 100 if dim is None else dim
+    runs.check_options(model, dim, settings)
     graph = load_graph(data, columns=columns, separator=separator)
-    error_console.print(f"{graph!r}", highlight=False, markup=False)
+    complain(repr(graph))
+    out = out or Path("runs") / f"{graph.name}-{model}"
     plan = runs.plan(graph, model, dim, settings)
-    error_console.print(
+    complain(
         f"{plan.title} of dim {dim}: {plan.parameters:,} parameters, about "
         f"{show_bytes(plan.memory)} of memory, at most {_minutes(plan.seconds)} "
-        f"on {plan.threads} thread(s)",
-        highlight=False,
+        f"on {plan.threads} thread(s)"
     )
     if plan.threads > 1:
-        error_console.print(
-            "several threads: fast, but not exactly repeatable (--set threads=1 is)", style="dim"
-        )
+        complain("several threads: fast, but not exactly repeatable (--set threads=1 is)", "dim")
     if dry_run:
         return
-    out = out or Path("runs") / f"{graph.name}-{model}"
     with _stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
         run = runs.train(
             graph,
@@ -135,7 +141,7 @@ def _stop_at_signal() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        error_console.print("stopping after this epoch; press Ctrl-C again to stop at once")
+        complain("stopping after this epoch; press Ctrl-C again to stop at once")
 
     before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -148,16 +154,11 @@ def _stop_at_signal() -> Iterator[Callable[[], bool]]:
 def _report(run: Any) -> None:
     progress = run.progress
     if progress.stopped == "interrupted":
-        console.print(
-            f"interrupted after epoch {progress.epoch}; go on with: bilink resume {run.path}",
-            highlight=False,
-        )
+        say(f"interrupted after epoch {progress.epoch}; go on with: bilink resume {run.path}")
         raise typer.Exit(130)
     seconds = sum(record["seconds"] for record in run.history)
-    console.print(f"{progress.stopped} ({_minutes(seconds)} of training)", highlight=False)
-    console.print(
-        f"the run is in {run.path}\nnext: bilink evaluate {run.path}", highlight=False, markup=False
-    )
+    say(f"{progress.stopped} ({_minutes(seconds)} of training)")
+    say(f"the run is in {run.path}\nnext: bilink evaluate {run.path}")
 
 
 def _minutes(seconds: float) -> str:

@@ -91,6 +91,12 @@ class Run:
         return f"Run({self.model!r} of {self.graph.name!r})"
 
 
+def check_options(model: str, dim: int, options: Mapping[str, Any]) -> None:
+    """Complain about impossible options before a graph is loaded."""
+    Model.empty(model, dim, 0, 0)
+    default_config(model).with_options(options)
+
+
 def plan(graph: Graph, model: str, dim: int, options: Mapping[str, Any]) -> Plan:
     """What training with these options will take in memory and time."""
     training = default_config(model).with_options(options)

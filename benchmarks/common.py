@@ -1,0 +1,70 @@
+"""What the benchmarks share: the peer's environment, timing, printing."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+PEERS = HERE / ".peers"
+REQUIREMENTS = ("torch==2.13.0", "pykeen==1.11.1")
+
+
+def peer_python():
+    """The interpreter of an environment with PyKEEN, made at the first call."""
+    python = PEERS / "bin" / "python"
+    stamp = PEERS / "installed"
+    if not stamp.exists():
+        print("making an environment for PyKEEN …", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
+        for requirement in REQUIREMENTS:  # one by one: a torch that is there is not replaced
+            subprocess.run([python, "-m", "pip", "install", "-q", requirement], check=True)
+        stamp.touch()
+    return python
+
+
+def ask_peer(script, arrays, **question):
+    """Run ``peers/script`` in the peer's environment; arrays and answer travel through files."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "arrays.npz", **arrays)
+        done = subprocess.run(
+            [peer_python(), HERE / "peers" / script, folder],
+            input=json.dumps(question),
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYKEEN_HOME": folder},
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr[-2000:])
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def best_time(function, repeat=3):
+    """The shortest of several runs, in seconds."""
+    times = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def show(rows):
+    """Print dictionaries as a Markdown table."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(_cell(row.get(column, "")) for column in columns) + " |")
+    print(flush=True)
+
+
+def _cell(value):
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+    return str(value)
