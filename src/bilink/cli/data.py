@@ -48,7 +48,8 @@ def get(name: Annotated[str, typer.Argument(help="A name that 'bilink data ls' l
     """Download a graph, check it, and keep it for later."""
     from bilink.data import catalogue
 
-    with progress_bar(f"downloading {name}", 0) as advance:
+    known = catalogue.entry(name)
+    with progress_bar(f"downloading {known.name}", 0) as advance:
         done = 0
 
         def progress(received: int, total: int | None) -> None:
@@ -57,7 +58,7 @@ def get(name: Annotated[str, typer.Argument(help="A name that 'bilink data ls' l
             done = received
 
         folder = catalogue.get(name, progress=progress)
-    say(f"{name} is in {folder}")
+    say(f"{known.name} is in {folder}")
 
 
 @app.command("describe")

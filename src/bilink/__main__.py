@@ -1,0 +1,5 @@
+"""``python -m bilink``."""
+
+from bilink.cli import main
+
+main()

@@ -1,0 +1,166 @@
+"""The command line as other programs use it: output, errors, exit codes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+FAST = ["--set", "epochs=4", "--set", "threads=1"]
+
+
+def bilink(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "bilink", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        **options,
+    )
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    done = bilink("train", "atlas", "--model", "distmult", "--dim", 8, "--out", folder, *FAST)
+    assert done.returncode == 0, done.stderr
+    assert "bilink evaluate" in done.stdout
+    return folder
+
+
+def test_evaluate_prints_the_agreed_json_alone(run):
+    done = bilink("evaluate", run, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["filter"] == ["train", "valid", "test"]
+    assert found["ties"] == "realistic"
+    for part in (found["both"], found["head"], found["tail"], found["categories"]["N-N"]["head"]):
+        assert set(part) == {"mrr", "mr", "hits@1", "hits@3", "hits@10", "amri"}
+    assert {"split", "queries", "seconds"} <= set(found)
+    assert json.loads((run / "metrics.json").read_text())["test"]["both"] == found["both"]
+
+
+def test_evaluate_prints_a_table_a_csv_and_a_comparison(run, tmp_path):
+    done = bilink("evaluate", run, "--against", run, "--csv", tmp_path / "relations.csv")
+    assert done.returncode == 0, done.stderr
+    assert "N-N, predict head" in done.stdout
+    assert "p = 1.0000" in done.stdout
+    lines = (tmp_path / "relations.csv").read_text().splitlines()
+    assert lines[0].startswith("relation,category,triples,mrr")
+    assert len(lines) == 15
+
+
+def test_query_prints_the_agreed_json(run):
+    done = bilink("query", run, "--head", "Austria", "--relation", "borders", "-k", 3, "--json")
+    answers = json.loads(done.stdout)["answers"]
+    assert len(answers) == 3
+    keys = {"head", "relation", "tail", "label", "score", "probability", "rank", "known"}
+    assert set(answers[0]) == keys
+    assert "rank" in bilink("query", run, "--tail", "Euro", "--relation", "uses currency").stdout
+
+
+def test_data_commands(tmp_path):
+    assert "atlas" in bilink("data", "ls").stdout
+    assert {e["name"] for e in json.loads(bilink("data", "ls", "--json").stdout)} >= {"wn18"}
+    described = json.loads(bilink("data", "describe", "atlas", "--json").stdout)
+    assert described["relations"] == 14
+    assert "borders" in bilink("data", "describe", "atlas").stdout
+    triples = "".join(f"a{i}\tlikes\ta{(i * 7 + 1) % 20}\n" for i in range(20)) * 1
+    (tmp_path / "mine.tsv").write_text(triples + triples.replace("likes", "sees"))
+    out = tmp_path / "split"
+    done = bilink("data", "split", tmp_path / "mine.tsv", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in out.iterdir()) == ["test.tsv", "train.tsv", "valid.tsv"]
+    again = bilink("data", "split", tmp_path / "mine.tsv", "--out", out)
+    assert again.returncode == 1
+    assert "not empty" in again.stderr
+
+
+def test_a_dry_run_estimates_and_writes_nothing(tmp_path):
+    done = bilink("train", "atlas", "--dry-run", "--out", tmp_path / "run")
+    assert done.returncode == 0
+    assert "parameters" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_resume_and_config_repeat_a_run(run, tmp_path):
+    done = bilink("resume", run, "--set", "epochs=5", "--json")
+    assert json.loads(done.stdout)["epoch"] == 5
+    again = bilink("train", "--config", run / "config.toml", "--out", tmp_path / "again")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (
+        run / "model.safetensors"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "atlsa"], "did you mean atlas"),
+        (["train", "no/such/file.tsv"], "no such file"),
+        (["train"], "say which graph"),
+        (["train", "atlas", "--model", "trans"], "did you mean 'transe'"),
+        (["train", "atlas", "--dim", "0"], "dim must be at least 1"),
+        (["train", "atlas", "--set", "epoch=3"], "did you mean 'epochs'"),
+        (["train", "atlas", "--set", "epochs"], "key=value"),
+        (["train", "atlas", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["evaluate", "nowhere"], "no run at"),
+        (["resume", "nowhere"], "no run at"),
+        (["query", "nowhere", "--head", "x"], "no run at"),
+        (["data", "describe", "nowhere"], "neither a file"),
+        (["data", "get", "wn19"], "did you mean wn18"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_1(arguments, message, tmp_path):
+    done = bilink(*arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_mistakes_about_a_run_get_one_sentence(run):
+    for arguments, message in (
+        (["evaluate", run, "--split", "tset"], "unknown split 'tset'"),
+        (["evaluate", run, "--filter", "trian"], "unknown split"),
+        (["evaluate", run, "--ties", "random"], "tie rule"),
+        (["evaluate", run, "--memory", "lots"], "256MB"),
+        (["evaluate", run, "--memory", "1k"], "too small"),
+        (["query", run, "--head", "Austria"], "give a relation"),
+        (["query", run, "--head", "Austri", "--relation", "borders"], "'Austria'"),
+        (["train", "atlas", "--out", run], "--force"),
+    ):
+        done = bilink(*arguments)
+        assert done.returncode == 1, arguments
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["train", "--dim", "x"], ["trian"], ["evaluate"]])
+def test_wrong_usage_is_exit_code_2(arguments):
+    assert bilink(*arguments).returncode == 2
+
+
+def test_names_are_shown_as_they_are_and_cannot_steer_the_terminal(tmp_path):
+    names = ["[red]x[/red]", "\x1b[31mred", "\u202eright", "emoji 🦊", "q\"'`$(id)", "n" * 10_000]
+    rows = [(a, "r[b]", b) for a in names for b in names if a != b]
+    (tmp_path / "hostile.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    done = bilink("train", tmp_path / "hostile.tsv", "--dim", 2, "--out", tmp_path / "run", *FAST)
+    assert done.returncode == 0, done.stderr
+    shown = bilink("query", tmp_path / "run", "--head", "[red]x[/red]", "--relation", "r[b]")
+    assert shown.returncode == 0, shown.stderr
+    assert "[red]x[/red]" in shown.stdout
+    assert "\x1b[31m" not in shown.stdout
+    assert "\u202e" not in shown.stdout
+    answers = json.loads(
+        bilink("query", tmp_path / "run", "--head", names[0], "--relation", "r[b]", "--json").stdout
+    )["answers"]
+    assert {a["tail"] for a in answers} >= set(names[1:])
+
+
+def test_every_help_text_has_an_example_or_says_what_it_does():
+    for command in ("demo", "train", "resume", "evaluate", "query", "data"):
+        done = bilink(command, "--help")
+        assert done.returncode == 0
+        assert len(done.stdout) > 200
