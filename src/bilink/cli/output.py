@@ -69,7 +69,10 @@ METRIC_COLUMNS = ("MRR", "Hits@1", "Hits@3", "Hits@10", "MR", "AMRI")
 
 @contextmanager
 def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error; yields the function that advances it."""
+    """A bar on standard error, if that is a terminal; yields the function that advances it."""
+    if not error_console.is_terminal:
+        yield lambda n: None
+        return
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -84,7 +87,13 @@ def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]
 
 @contextmanager
 def training_bar(epochs: int, done: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar of epochs with loss, violations, speed and validation; yields ``on_epoch``."""
+    """A bar of epochs with loss, violations, speed and validation; yields ``on_epoch``.
+
+    Where standard error is no terminal, each validation gets a line instead.
+    """
+    if not error_console.is_terminal:
+        yield lambda record: complain(_state(record)) if "validation_mrr" in record else None
+        return
     with Progress(
         TextColumn("epoch {task.completed}/{task.total}"),
         BarColumn(bar_width=20),
@@ -94,19 +103,23 @@ def training_bar(epochs: int, done: int = 0) -> Iterator[Callable[[dict[str, Any
         transient=True,
     ) as bar:
         task = bar.add_task("", total=epochs, completed=done, state="compiling")
-        mrr = ""
+        mrr = 0.0
 
         def on_epoch(record: dict[str, Any]) -> None:
             nonlocal mrr
-            if "validation_mrr" in record:
-                mrr = f"  valid MRR {record['validation_mrr']:.3f}"
-            state = (
-                f"loss {record['loss']:.4f}  violated {record['violated']:.1%}  "
-                f"{record['triples_per_second'] / 1e6:.2f} M triples/s{mrr}"
-            )
-            bar.update(task, completed=record["epoch"], state=state)
+            mrr = record.get("validation_mrr", mrr)
+            state = _state({**record, "validation_mrr": mrr} if mrr else record)
+            bar.update(task, completed=record["epoch"], state=state.partition(": ")[2])
 
         yield on_epoch
+
+
+def _state(record: dict[str, Any]) -> str:
+    mrr = f"  valid MRR {record['validation_mrr']:.3f}" if "validation_mrr" in record else ""
+    return (
+        f"epoch {record['epoch']}: loss {record['loss']:.4f}  violated {record['violated']:.1%}  "
+        f"{record['triples_per_second'] / 1e6:.2f} M triples/s{mrr}"
+    )
 
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}

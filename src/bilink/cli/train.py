@@ -50,7 +50,7 @@ def train(
         str | None, typer.Option(help="Column separator: tab, comma, semicolon or space.")
     ] = None,
     list_options: Annotated[
-        bool, typer.Option("--list-options", help="Print all options of --set, then stop.")
+        bool, typer.Option("--list-options", help="Print the options of --set and their defaults.")
     ] = False,
 ) -> None:
     """Train a model on a graph.
@@ -63,10 +63,14 @@ def train(
     from bilink.errors import ConfigError
     from bilink.runs import run as runs
     from bilink.runs.folder import read_config_file
-    from bilink.training.config import option_help, parse_options
+    from bilink.training.config import default_config, option_help, parse_options
 
     if list_options:
-        console.print(table(("option", "default", "meaning"), option_help()))
+        options_table = table(
+            ("option", "default", "meaning"), option_help(default_config(model or "complex"))
+        )
+        options_table.columns[-1].justify = "left"
+        console.print(options_table)
         return
     settings: dict[str, Any] = {}
     if config is not None:

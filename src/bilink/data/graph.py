@@ -57,6 +57,12 @@ class Graph:
         return np.flatnonzero(~seen).astype(np.int32)
 
     @cached_property
+    def reflexive_relations(self) -> frozenset[int]:
+        """Ids of relations that hold between an entity and itself somewhere in training."""
+        loops = self.train[self.train[:, 0] == self.train[:, 2], 1]
+        return frozenset(loops.tolist())
+
+    @cached_property
     def fingerprint(self) -> str:
         """A short hash of the names and splits: equal for equal graphs, on every machine."""
         digest = hashlib.sha256()

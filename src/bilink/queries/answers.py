@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from bilink.data.graph import Graph
 from bilink.data.index import KnownAnswers
 from bilink.errors import ConfigError
@@ -67,7 +69,8 @@ def ask(
 ) -> Answers:
     """Answer (head, relation, ?) or (?, relation, tail) with the ``k`` best entities.
 
-    With ``new``, facts that the graph holds already are left out.
+    With ``new``, facts that the graph holds already are left out.  The entity that is asked about
+    is no answer, unless training has some entity that the relation joins to itself.
     """
     if relation is None or (head is None) == (tail is None):
         raise ConfigError("give a relation and either a head or a tail")
@@ -77,7 +80,10 @@ def ask(
     given = graph.entities.find(head if head is not None else tail or "")
     r = graph.relations.find(relation)
     facts = known[side].of_query(given, r)
-    ids, scores = top_candidates(scorer, side, given, r, k, exclude=facts if new else None)
+    exclude = facts if new else np.empty(0, dtype=np.int32)
+    if r not in graph.reflexive_relations:
+        exclude = np.append(exclude, given)
+    ids, scores = top_candidates(scorer, side, given, r, k, exclude)
     facts_set = set(facts.tolist())
     names, given_name = graph.entities.names, graph.entities.names[given]
     answers = [

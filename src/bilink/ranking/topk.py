@@ -12,16 +12,15 @@ def top_candidates(
     given: int,
     relation: int,
     k: int,
-    exclude: np.ndarray | None = None,
+    exclude: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and scores of the ``k`` best candidates, best first; equal scores by ascending id."""
+    """Ids and scores of the ``k`` best candidates but for ``exclude``; ties by ascending id."""
     queries = scorer.queries(side, np.array([given]), np.array([relation]))
     check_finite(scorer, queries)
     scores = np.empty((1, scorer.n_entities), dtype=scorer.dtype)
     scorer.score_block(queries, scores)
     row = scores[0] + scorer.offsets(queries)[0]
-    if exclude is not None:
-        row[exclude] = -np.inf
+    row[exclude] = -np.inf
     k = max(0, min(k, int(np.count_nonzero(np.isfinite(row)))))
     if k == 0:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=scorer.dtype)
