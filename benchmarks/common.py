@@ -64,6 +64,16 @@ def show(rows):
     print(flush=True)
 
 
+def finish(name, tables):
+    """Print the tables once more, and keep them in results/."""
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    (results / f"{name}.json").write_text(json.dumps(tables, indent=1) + "\n")
+    for title, rows in tables.items():
+        print(f"\n{title}\n")
+        show(rows)
+
+
 def _cell(value):
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"

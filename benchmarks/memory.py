@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 
-from common import show
+from common import finish
 
 TRAIN = """
 import json, resource, sys
@@ -80,21 +80,15 @@ def main():
         row = {"data": data, "model": model, "dim": dim, **measure(TRAIN, data, model, dim, epochs)}
         row["over MB"] = row["peak MB"] - row["parameters+state MB"]
         rows.append(row)
-    show(rows)
+    training = rows
     budget = 256 * 2**20
     runs = [("wn18", "transe", 200), ("fb15k", "complex", 100)]
     runs += [(options.large, "transe", 100)] if options.large else []
-    show(
-        [
-            {
-                "data": data,
-                "model": model,
-                "dim": dim,
-                **measure(EVALUATE, data, model, dim, budget),
-            }
-            for data, model, dim in runs
-        ]
-    )
+    rows = []
+    for data, model, dim in runs:
+        found = measure(EVALUATE, data, model, dim, budget)
+        rows.append({"data": data, "model": model, "dim": dim, **found})
+    finish("memory", {"training": training, "evaluation under a budget": rows})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import argparse
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from common import ask_peer, best_time, show
+from common import ask_peer, best_time, finish, show
 from threadpoolctl import threadpool_limits
 
 from bilink import Model, load_graph, rank_entities
@@ -80,7 +80,7 @@ def main():
                 }
             )
             show(rows[-1:])
-    show(rows)
+    finish("ranking_speed", {"filtered ranking of the test split": rows})
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 
-from common import show
+from common import finish
 
 EPOCH = """
 import time, bilink
@@ -36,23 +35,14 @@ def cpu_seconds(code, **env):
 
 
 def main():
-    for _ in range(2):
-        time.sleep(0.1)
-        bare = min(cpu_seconds("pass")[0] for _ in range(5))
-        numpy = min(cpu_seconds("import numpy")[0] for _ in range(5))
-        ours = min(cpu_seconds("import bilink")[0] for _ in range(5))
-    show([{"python alone, CPU s": bare, "import numpy": numpy, "import bilink": ours}])
+    imports = {
+        f"{code}, CPU s": min(cpu_seconds(code)[0] for _ in range(5))
+        for code in ("pass", "import numpy", "import bilink")
+    }
     with tempfile.TemporaryDirectory() as cache:
         first, second = (float(cpu_seconds(EPOCH, BILINK_CACHE=cache)[1]) for _ in range(2))
-    show(
-        [
-            {
-                "first process to first epoch, s": first,
-                "second process": second,
-                "second / first": second / first,
-            }
-        ]
-    )
+    epoch = {"first process, s": first, "second process, s": second, "ratio": second / first}
+    finish("start_up", {"importing": [imports], "until the first epoch is done": [epoch]})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import argparse
 
-from common import best_time, show
+from common import best_time, finish, show
 
 from bilink import load_graph, rank_entities, train
 
@@ -48,7 +48,7 @@ def main():
                 }
             )
             show(rows[-1:])
-    show(rows)
+    finish("thread_scaling", {"two threads against one": rows})
 
 
 if __name__ == "__main__":

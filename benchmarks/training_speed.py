@@ -6,7 +6,7 @@ violated, and the mean over the first twenty.  PyKEEN's speed does not depend on
 
 import argparse
 
-from common import ask_peer, show
+from common import ask_peer, finish, show
 
 from bilink import load_graph, train
 
@@ -47,7 +47,7 @@ def main():
             row["first epoch × its best"] = first / max(speeds.values())
             rows.append(row)
             show(rows[-1:])
-    show(rows)
+    finish("training_speed", {"triples per second": rows})
 
 
 if __name__ == "__main__":
