@@ -26,7 +26,7 @@ def random_model(graph, name, dim):
 
 def bare_products(scorer, queries, threads=2):
     """Multiply blocks of queries by all candidates and throw the scores away."""
-    size = block_size(scorer, MEMORY_BUDGET, threads)
+    size, threads = block_size(scorer, MEMORY_BUDGET, threads)
     blocks = [queries[i : i + size] for i in range(0, len(queries), size)]
 
     def work(mine):

@@ -75,10 +75,11 @@ def test_blocks_and_threads_do_not_change_ranks(graph):
     model = coarse_model("rescal", graph, 0)
     model.entities[:] = random.normal(size=model.entities.shape)
     known = known_answers(graph, ("train",))
-    row = (len(graph.entities) + 3 * 2) * 4
+    taken = sum(index.nbytes for index in known.values()) + 100 * len(graph.test)
+    row = (len(graph.entities) + 4 * 2) * 4 / 0.9 + 1
     results = [
-        rank_triples(model.scorer, graph.test, known, memory=memory, threads=threads)
-        for memory, threads in ((10**8, 1), (row, 1), (3 * row, 3))
+        rank_triples(model.scorer, graph.test, known, memory=int(memory), threads=threads)
+        for memory, threads in ((10**8, 1), (taken + row, 3), (taken + 6 * row, 3))
     ]
     for other in results[1:]:
         for side in SIDES:
@@ -87,8 +88,8 @@ def test_blocks_and_threads_do_not_change_ranks(graph):
 
 def test_a_budget_below_one_query_is_refused_with_the_size_it_needs(graph):
     model = coarse_model("rescal", graph, 0)
-    with pytest.raises(ConfigError, match="needs"):
-        block_size(model.scorer, 10, 1)
+    with pytest.raises(ConfigError, match=r"too small by 0\.2 MB"):
+        block_size(model.scorer, -100_000, 1)
 
 
 def test_unknown_tie_rules_are_refused_and_synonyms_understood(graph):

@@ -34,6 +34,11 @@ class KnownAnswers:
         offsets = np.append(starts, len(keys)).astype(np.int64)
         return cls(n_relations, keys[starts], offsets, answers)
 
+    @property
+    def nbytes(self) -> int:
+        """What the index takes in memory."""
+        return self.keys.nbytes + self.offsets.nbytes + self.answers.nbytes
+
     def spans(self, given: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the answers of each (given, relation) start and stop in ``answers``."""
         wanted = given.astype(np.int64) * self.n_relations + relations

@@ -30,6 +30,10 @@ class Scorer(Protocol):
     def width(self) -> int:
         """How many numbers a query has."""
 
+    @property
+    def nbytes(self) -> int:
+        """What the scorer keeps beside the model's own arrays."""
+
     def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
         """One row per question "which ``side``?", given the other entity and the relation."""
 
@@ -52,6 +56,7 @@ class ModelScorer:
         self._translates = family.comparison is SQUARED_DISTANCE
         self.candidates = self._augmented(entities) if self._translates else entities
         self.width = self.candidates.shape[1]
+        self.nbytes = self.candidates.nbytes if self._translates else 0
         with np.errstate(over="ignore"):  # an infinite norm is what the caller looks for
             self._largest_norm = float(
                 np.sqrt(np.einsum("ij,ij->i", self.candidates, self.candidates).max())

@@ -60,26 +60,30 @@ def rank_triples(
 ) -> dict[Side, Ranks]:
     """Rank the head and the tail of each triple among all entities.
 
-    ``memory`` bounds the bytes of the score blocks and the queries.  ``progress`` is called with
-    the number of queries just done.
+    ``memory`` bounds the bytes that ranking takes beside the model and the graph: the known
+    answers, what the scorer keeps, and blocks of scores.  ``progress`` is called with the number of
+    queries just done.
     """
-    threads = threads or os.cpu_count() or 1
+    taken = scorer.nbytes + sum(index.nbytes for index in known.values()) + 100 * len(triples)
+    size, threads = block_size(scorer, memory - taken, threads or os.cpu_count() or 1)
     return {
-        side: _rank_side(scorer, triples, known[side], side, memory, threads, progress)
+        side: _rank_side(scorer, triples, known[side], side, size, threads, progress)
         for side in SIDES
     }
 
 
-def block_size(scorer: Scorer, memory: int, threads: int) -> int:
-    """How many queries each thread may score at once."""
-    row = (scorer.n_entities + 3 * scorer.width) * scorer.dtype.itemsize
-    size = min(_BLOCK, memory // (threads * row))
-    if size < 1:
+def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
+    """How many queries may be scored at once, and on how many threads, within ``memory`` bytes."""
+    row = (scorer.n_entities + 4 * scorer.width) * scorer.dtype.itemsize
+    rows = int(0.9 * memory) // row  # the rest is for what has not been counted
+    if rows < 1:
+        missing = (row - memory) / 1e6 + 0.1
         raise ConfigError(
-            f"a memory budget of {memory:,} bytes is too small: one query against "
-            f"{scorer.n_entities:,} entities on {threads} thread(s) needs {threads * row:,}"
+            f"the memory budget is too small by {missing:,.1f} MB to compare one query with "
+            f"{scorer.n_entities:,} entities"
         )
-    return size
+    threads = min(threads, rows)
+    return min(_BLOCK, rows // threads), threads
 
 
 def _rank_side(
@@ -87,7 +91,7 @@ def _rank_side(
     triples: np.ndarray,
     known: KnownAnswers,
     side: Side,
-    memory: int,
+    size: int,
     threads: int,
     progress: Callable[[int], None] | None,
 ) -> Ranks:
@@ -96,7 +100,6 @@ def _rank_side(
     order = np.lexsort((triples[:, given], triples[:, 1]))
     start, stop = known.spans(triples[:, given], triples[:, 1])
     counts = np.zeros((3, len(triples)), dtype=np.int64)
-    size = block_size(scorer, memory, threads)
     blocks = [order[i : i + size] for i in range(0, len(order), size)]
 
     def work(mine: list[np.ndarray]) -> None:

@@ -81,6 +81,6 @@ def copy_model(model: Model) -> Model:
 
 def is_finite(engine: TripleEngine) -> bool:
     """Whether all parameters are finite numbers."""
-    return all(
-        bool(np.isfinite(array).all()) for array in (engine.model.entities, engine.model.relations)
-    )
+    arrays = (engine.model.entities, engine.model.relations)
+    # A NaN anywhere is the minimum and the maximum.
+    return all(np.isfinite([array.min(), array.max()]).all() for array in arrays)
