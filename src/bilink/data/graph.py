@@ -31,7 +31,7 @@ class Graph:
     def __post_init__(self) -> None:
         limits = (len(self.entities), len(self.relations), len(self.entities))
         for split in SPLITS:
-            triples = np.ascontiguousarray(getattr(self, split), dtype=np.int32).reshape(-1, 3)
+            triples = np.array(getattr(self, split), dtype=np.int32, order="C").reshape(-1, 3)
             if len(triples) and (triples.min() < 0 or (triples.max(axis=0) >= limits).any()):
                 raise DataError(f"graph {self.name!r}: the {split} split has ids out of range")
             triples.flags.writeable = False

@@ -126,6 +126,11 @@ def rank_entities(
     chosen = graph.split(split) if triples is None else triples
     if len(chosen) == 0:
         raise DataError(f"graph {graph.name!r} has no {split} triples to rank")
+    if scorer.n_entities != len(graph.entities):
+        raise DataError(
+            f"the model has {scorer.n_entities:,} entities, graph {graph.name!r} has "
+            f"{len(graph.entities):,}; they do not belong together"
+        )
     rule = tie_rule(ties)
     started = time.perf_counter()
     known = known_answers(graph, filter)

@@ -9,7 +9,7 @@ from bilink.errors import ConfigError, DataError
 from bilink.models import kernels
 from bilink.models.registry import Family
 from bilink.models.registry import family as find_family
-from bilink.models.scorer import ModelScorer
+from bilink.models.scorer import ModelScorer, check_ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,8 @@ class Model:
         """The score of each (head, relation, tail); higher is more likely."""
         triples = np.asarray(triples).reshape(-1, 3)
         heads, relations, tails = triples.T
+        check_ids(triples[:, ::2].ravel(), len(self.entities), "entity")
+        check_ids(relations, len(self.relations), "relation")
         rows = np.empty((len(triples), self.entities.shape[1]), dtype=self.entities.dtype)
         scores = np.empty(len(triples), dtype=self.entities.dtype)
         bind = self.family.bind

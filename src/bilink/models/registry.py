@@ -1,5 +1,6 @@
 """The models by name."""
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +14,10 @@ from bilink.models import complex as complex_
 from bilink.models import distmult, hole, rescal, transe, transe_l1
 from bilink.models.inner import Comparison
 
+_lock = threading.Lock()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Family:
     """What a model file says, in one object.
 
@@ -54,9 +57,10 @@ class Family:
 
     def bind(self, template: Callable[..., Any]) -> Any:
         """Compile ``template`` for this model, once per process."""
-        if template not in self._bound:
-            self._bound[template] = bind(template, self.verbs, self.name.replace("-", "_"))
-        return self._bound[template]
+        with _lock:  # threads ask at the same time
+            if template not in self._bound:
+                self._bound[template] = bind(template, self.verbs, self.name.replace("-", "_"))
+            return self._bound[template]
 
     @cached_property
     def _bound(self) -> dict[Callable[..., Any], Any]:

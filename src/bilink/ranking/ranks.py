@@ -1,19 +1,29 @@
 """Where an answer stands: the one definition of rank, ties and filtering.
 
-The score of an answer and those of its rivals come out of the same row of the same product.  Known
-answers other than the one asked for do not count as rivals.  Rivals with the very same score are
-``level``; what they are worth is decided by the tie rule alone, in ``Ranks.values``.
+The score of an answer and those of its rivals come out of the same row of the same product.  That
+alone does not make equal scores equal: BLAS rounds a sum differently in different columns.  So
+rivals that are nearer to the answer than the rounding of the product can tell are scored once more,
+all in the same order of operations, and compared by that.
+
+Known answers other than the one asked for do not count as rivals.  Rivals with the very same score
+are ``level``; what they are worth is decided by the tie rule alone, in ``Ranks.values``.
 """
 
+import math
 import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from bilink._jit import kernel
+from bilink._jit import kernel, verb
 from bilink.data.index import KnownAnswers
 from bilink.errors import ConfigError, TrainingError
 from bilink.models.scorer import SIDES, Scorer, Side
@@ -24,7 +34,7 @@ _SYNONYMS = {"mean": "realistic", "best": "optimistic", "worst": "pessimistic"}
 
 MEMORY_BUDGET = 512 * 2**20  # bytes
 _BLOCK = 256  # queries; more makes the products no faster
-_SEGMENT = 1 << 20  # counts are held in float32 so that they vectorise; exact up to 2²⁴
+_SEGMENT = 256  # scores that are counted together, and looked at singly where some are near
 
 
 def tie_rule(name: str) -> str:
@@ -64,17 +74,24 @@ def rank_triples(
     answers, what the scorer keeps, and blocks of scores.  ``progress`` is called with the number of
     queries just done.
     """
-    taken = scorer.nbytes + sum(index.nbytes for index in known.values()) + 100 * len(triples)
-    size, threads = block_size(scorer, memory - taken, threads or os.cpu_count() or 1)
+    spare = memory - _taken(scorer, triples, known)
+    size, threads = block_size(scorer, spare, threads or os.cpu_count() or 1)
     return {
         side: _rank_side(scorer, triples, known[side], side, size, threads, progress)
         for side in SIDES
     }
 
 
+def least_memory(scorer: Scorer, triples: np.ndarray, known: Mapping[str, KnownAnswers]) -> int:
+    """The smallest budget with which these triples can be ranked."""
+    return _taken(scorer, triples, known) + math.ceil(_row_bytes(scorer) / 0.9) + 1
+
+
 def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
     """How many queries may be scored at once, and on how many threads, within ``memory`` bytes."""
-    row = (scorer.n_entities + 4 * scorer.width) * scorer.dtype.itemsize
+    if threads < 1:
+        raise ConfigError(f"threads must be at least 1, not {threads}")
+    row = _row_bytes(scorer)
     rows = int(0.9 * memory) // row  # the rest is for what has not been counted
     if rows < 1:
         missing = (row - memory) / 1e6 + 0.1
@@ -84,6 +101,14 @@ def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
         )
     threads = min(threads, rows)
     return min(_BLOCK, rows // threads), threads
+
+
+def _row_bytes(scorer: Scorer) -> int:
+    return (scorer.n_entities + 4 * scorer.width) * scorer.dtype.itemsize
+
+
+def _taken(scorer: Scorer, triples: np.ndarray, known: Mapping[str, KnownAnswers]) -> int:
+    return scorer.nbytes + sum(index.nbytes for index in known.values()) + 120 * len(triples)
 
 
 def _rank_side(
@@ -96,29 +121,82 @@ def _rank_side(
     progress: Callable[[int], None] | None,
 ) -> Ranks:
     given, answer = (2, 0) if side == "head" else (0, 2)
-    # By relation, so that the parameters of one stay in the cache while its queries are made.
+    # By relation, so that the parameters of one stay in the cache while its queries are made, and
+    # so that triples with the same query stand together: it is scored once.
     order = np.lexsort((triples[:, given], triples[:, 1]))
+    ordered = triples[order][:, [given, 1]]
+    firsts = np.flatnonzero((np.diff(ordered, axis=0, prepend=-1) != 0).any(axis=1))
+    size = min(size, -(-len(firsts) // threads))
+    edges = np.append(firsts[::size], len(order))
+    blocks = iter([order[i:j] for i, j in pairwise(edges)])
     start, stop = known.spans(triples[:, given], triples[:, 1])
     counts = np.zeros((3, len(triples)), dtype=np.int64)
-    blocks = [order[i : i + size] for i in range(0, len(order), size)]
+    stopped = threading.Event()
 
-    def work(mine: list[np.ndarray]) -> None:
+    def work() -> None:
         scores = np.empty((size, scorer.n_entities), dtype=scorer.dtype)
-        for rows in mine:
-            queries = scorer.queries(side, triples[rows, given], triples[rows, 1])
+        for rows in blocks:  # a list's iterator hands each block to one thread
+            if stopped.is_set():
+                return
+            asked = triples[rows][:, [given, 1]]
+            new = (np.diff(asked, axis=0, prepend=-1) != 0).any(axis=1)
+            queries = scorer.queries(side, *asked[new].T)
             check_finite(scorer, queries)
-            block = scores[: len(rows)]
+            block = scores[: len(queries)]
             scorer.score_block(queries, block)
             _count_rivals(
-                block, triples[rows, answer], known.answers, start[rows], stop[rows], rows, counts
+                block,
+                queries,
+                scorer.candidates,
+                scorer.tolerances(queries),
+                np.cumsum(new) - 1,
+                triples[rows, answer],
+                known.answers,
+                start[rows],
+                stop[rows],
+                rows,
+                counts,
             )
             if progress:
                 progress(len(rows))
 
-    # Each thread multiplies its own blocks; BLAS threads inside would multiply with ours.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, [blocks[i::threads] for i in range(threads)]))
+    with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+        jobs = [pool.submit(work) for _ in range(threads)]
+        try:
+            for job in jobs:
+                job.result()
+        finally:
+            stopped.set()  # after an error or Ctrl-C the other threads end with their block
     return Ranks(side, *counts)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+_limit_lock = threading.Lock()
+_limit_users: list[object] = []
+
+
+@contextmanager
+def _single_threaded_blas() -> Iterator[None]:
+    """Each of our threads multiplies its own blocks; BLAS threads inside would multiply with ours.
+
+    The limit holds for the process: the first who asks sets it, the last who leaves lifts it.
+    """
+    with _limit_lock:
+        if not _limit_users:
+            _limit_users.append(_blas().limit(limits=1, user_api="blas"))
+        _limit_users.append(None)
+    try:
+        yield
+    finally:
+        with _limit_lock:
+            _limit_users.pop()
+            if len(_limit_users) == 1:
+                limiter: Any = _limit_users.pop()
+                limiter.restore_original_limits()
 
 
 def check_finite(scorer: Scorer, queries: np.ndarray) -> None:
@@ -130,32 +208,63 @@ def check_finite(scorer: Scorer, queries: np.ndarray) -> None:
         )
 
 
+@verb
+def _exact_score(query, candidate):
+    """⟨q, c⟩ in double precision: the same numbers give the same sum, wherever they stand."""
+    total = np.float64(query[0]) * np.float64(candidate[0])
+    for k in range(1, query.shape[0]):
+        total += np.float64(query[k]) * np.float64(candidate[k])
+    return total
+
+
+@verb
+def _standing(score, own, tolerance, query, candidate, exact_own):
+    """1 where a rival stands above the answer, 0 where level, −1 where below."""
+    if score > own + tolerance:
+        return 1
+    if score < own - tolerance:
+        return -1
+    if tolerance == 0:
+        return 0
+    exact = _exact_score(query, candidate)
+    return int(exact > exact_own) - int(exact < exact_own)
+
+
 @kernel
-def _count_rivals(scores, answers, known, start, stop, rows, counts):
-    """counts[:, rows[i]] = rivals above, rivals level, options, for each row i of scores."""
-    one, zero = np.float32(1), np.float32(0)
+def _count_rivals(
+    scores, queries, candidates, tolerances, lines, answers, known, start, stop, rows, counts
+):
+    """counts[:, rows[i]] = rivals above, rivals level, options, for answer i of query lines[i]."""
+    # Counts within a segment are held in the scores' own type so that the loop vectorises.
+    one, zero = scores.dtype.type(1), scores.dtype.type(0)
     n = scores.shape[1]
-    for i in range(scores.shape[0]):
-        row = scores[i]
+    for i in range(answers.shape[0]):
+        row, query, tolerance = scores[lines[i]], queries[lines[i]], tolerances[lines[i]]
         answer = answers[i]
         own = row[answer]
-        above, level = 0, -1  # the answer is level with itself
+        high, low = own + tolerance, own - tolerance
+        exact_own = _exact_score(query, candidates[answer])
+        above, level, options = 0, -1, n  # the answer is level with itself
         for segment in range(0, n, _SEGMENT):
-            more, same = zero, zero
-            for j in range(segment, min(n, segment + _SEGMENT)):
-                more += one if row[j] > own else zero
-                same += one if row[j] == own else zero
+            end = min(n, segment + _SEGMENT)
+            more, near = zero, zero
+            for j in range(segment, end):
+                more += one if row[j] > high else zero
+                near += one if row[j] >= low else zero
             above += int(more)
-            level += int(same)
-        options = n
+            if near > more:
+                for j in range(segment, end):
+                    if low <= row[j] <= high:
+                        side = _standing(row[j], own, tolerance, query, candidates[j], exact_own)
+                        above += side == 1
+                        level += side == 0
         for k in range(start[i], stop[i]):
             other = known[k]
             if other != answer:
                 options -= 1
-                if row[other] > own:
-                    above -= 1
-                elif row[other] == own:
-                    level -= 1
+                side = _standing(row[other], own, tolerance, query, candidates[other], exact_own)
+                above -= side == 1
+                level -= side == 0
         counts[0, rows[i]] = above
         counts[1, rows[i]] = level
         counts[2, rows[i]] = options
