@@ -17,6 +17,7 @@ from pathlib import Path
 
 import bilink
 from bilink.runs.folder import RunFolder, read_config_file
+from bilink.runs.run import load_source
 
 
 def reproduce(folder):
@@ -25,9 +26,10 @@ def reproduce(folder):
     with tempfile.TemporaryDirectory() as place:
         started = time.perf_counter()
         run = bilink.train(
-            config.data,
+            load_source(config),
             config.model,
             config.dim,
+            source=config.data,
             out=Path(place) / "run",
             options=config.training.to_dict(),
         )
@@ -36,7 +38,7 @@ def reproduce(folder):
         for split in ("valid", "test"):
             found = run.evaluate(split).to_dict()
             found["minutes_of_training"] = round(minutes, 2)
-            found["stopped"] = run.progress.stopped
+            found["stopped"] = run.stopped
             target.write_metrics(found)
         shutil.copy(Path(place) / "run" / "history.jsonl", folder / "history.jsonl")
         shutil.copy(Path(place) / "run" / "config.toml", folder / "config.toml")
@@ -46,10 +48,10 @@ def reproduce(folder):
 def row(folder):
     """The folder's results as a line of Markdown."""
     config = read_config_file(folder / "config.toml")
-    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics = {m["split"]: m for m in json.loads((folder / "metrics.json").read_text()).values()}
     test, valid = metrics["test"]["both"], metrics["valid"]["both"]
     return (
-        f"| {config.data} | {config.model} | {config.dim} | {test['mrr']:.3f} | "
+        f"| {config.data['source']} | {config.model} | {config.dim} | {test['mrr']:.3f} | "
         f"{test['hits@1']:.3f} | {test['hits@10']:.3f} | {test['mr']:.0f} | {valid['mrr']:.3f} | "
         f"{metrics['test']['minutes_of_training']:.1f} |"
     )

@@ -71,7 +71,7 @@ def test_importing_bilink_loads_no_heavy_package():
         "print(','.join(m for m in ('numba', 'polars', 'scipy', 'typer', 'matplotlib') "
         "if m in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 
 

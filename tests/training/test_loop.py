@@ -53,7 +53,7 @@ def test_a_resumed_run_ends_bit_for_bit_like_one_that_never_stopped(
         checkpoint=path,
         should_stop=lambda: next(asked) == stop_at,
     )
-    assert (first.progress.stopped, first.progress.epoch) == ("interrupted", stop_at)
+    assert (first.stopped, first.progress.epoch) == ("interrupted", stop_at)
     rest = fit(
         empty(graph), graph, config, validate=falling(values[stop_at // 2 :]), checkpoint=path
     )
@@ -77,8 +77,32 @@ def test_early_stopping_says_why(graph):
     config = CONFIG.with_options({"patience": 2})
     result = fit(empty(graph), graph, config, validate=falling([0.5, 0.4, 0.3, 0.9]))
     assert result.progress.epoch == 6
-    assert "no better validation MRR in 2 validations" in result.progress.stopped
-    assert "0.5000, was at epoch 2" in result.progress.stopped
+    assert "no better validation MRR in 2 validations" in result.stopped
+    assert "0.5000, was at epoch 2" in result.stopped
+
+
+def test_a_run_that_stopped_early_stays_stopped_when_resumed(graph, tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    config = CONFIG.with_options({"patience": 2})
+    first = fit(empty(graph), graph, config, validate=falling([0.5, 0.4, 0.3]), checkpoint=path)
+    again = fit(empty(graph), graph, config, validate=falling([]), checkpoint=path)
+    assert (again.progress, again.stopped) == (first.progress, first.stopped)
+    assert same(first.model, again.model)
+    patient = config.with_options({"patience": 3})
+    more = fit(empty(graph), graph, patient, validate=falling([0.2, 0.1]), checkpoint=path)
+    assert more.progress.epoch == 8
+
+
+def test_an_interruption_in_the_last_epoch_is_an_ordinary_end(graph):
+    config = CONFIG.with_options({"patience": 1})
+    result = fit(
+        empty(graph), graph, config, validate=falling([0.5, 0.4]), should_stop=lambda: False
+    )
+    asked = iter([False, False, False, True])
+    other = fit(
+        empty(graph), graph, config, validate=falling([0.5, 0.4]), should_stop=lambda: next(asked)
+    )
+    assert other.stopped == result.stopped
 
 
 def test_records_have_what_scripts_rely_on(graph):
@@ -132,8 +156,9 @@ def test_training_learns_a_pattern_that_can_be_seen_by_eye():
 def test_a_checkpoint_of_another_size_is_refused(graph, tmp_path):
     path = tmp_path / "checkpoint.safetensors"
     fit(empty(graph), graph, CONFIG, checkpoint=path)
-    with pytest.raises(RunError, match="does not fit its run"):
-        fit(empty(graph, dim=4), graph, CONFIG, checkpoint=path)
+    for other in (empty(graph, dim=4), empty(graph, "distmult", 6)):
+        with pytest.raises(RunError, match="does not fit its run"):
+            fit(other, graph, CONFIG, checkpoint=path)
 
 
 def test_a_graph_without_training_triples_is_refused():

@@ -70,10 +70,7 @@ def test_a_step_of_sgd_is_the_gradient_of_the_loss(name, loss, negatives):
             (a - b) / -RATE for a, b in zip((model.entities, model.relations), before, strict=True)
         ]
         fits = [
-            all(
-                np.allclose(m, g, atol=2e-2 if negatives > 1 else 1e-4)
-                for m, g in zip(moves, expected, strict=True)
-            )
+            all(np.allclose(m, g, atol=1e-4) for m, g in zip(moves, expected, strict=True))
             for expected in possible_gradients(name, loss, before, negatives)
         ]
         assert any(fits)

@@ -97,8 +97,8 @@ def split(
 
     if Path(file).is_dir():
         raise DataError(f"{file} is a folder; bilink data split takes a single file")
-    if out.exists() and any(out.iterdir()):
-        raise DataError(f"{out} is not empty; choose another --out")
+    if out.is_file() or (out.exists() and any(out.iterdir())):
+        raise DataError(f"{out} is a file or not empty; choose another --out")
     fractions = (1 - valid - test, valid, test)
     graph = load_graph(file, columns=columns, separator=separator, seed=seed, fractions=fractions)
     write_graph_files(graph, out)

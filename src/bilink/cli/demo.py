@@ -9,6 +9,7 @@ import typer
 from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, say, table, training_bar
 
 MODELS = (("rescal", 50), ("distmult", 100), ("hole", 100), ("complex", 50), ("transe", 100))
+DEFAULT_OUT = Path("runs/demo")
 QUESTIONS = (
     ("Which languages are spoken in Chile?", {"head": "Chile", "relation": "official language"}),
     ("Which countries border Austria?", {"head": "Austria", "relation": "borders"}),
@@ -17,21 +18,26 @@ QUESTIONS = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = DEFAULT_OUT,
     epochs: Annotated[int, typer.Option(help="Passes over the graph for each model.")] = 200,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite runs in --out (not needed for runs/demo).")
+    ] = False,
 ) -> None:
     """Train five models on an atlas of the world, compare them, and ask them questions."""
     from bilink.data.loading import load_graph
     from bilink.runs.run import train
 
     started = time.perf_counter()
+    force = force or out == DEFAULT_OUT
     graph = load_graph("atlas")
     say(f"{graph!r}\n")
     runs, rows = {}, []
     for model, dim in MODELS:
         with training_bar(epochs) as on_epoch:
+            options = {"epochs": epochs}
             run = train(
-                graph, model, dim, out=out / model, force=True, on_epoch=on_epoch, epochs=epochs
+                graph, model, dim, out=out / model, force=force, options=options, on_epoch=on_epoch
             )
         runs[model] = run
         result = run.evaluate()

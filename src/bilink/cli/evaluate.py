@@ -8,6 +8,7 @@ import typer
 
 from bilink.cli.output import (
     METRIC_COLUMNS,
+    complain,
     console,
     metric_cells,
     parse_bytes,
@@ -44,7 +45,6 @@ def evaluate(
     `bilink evaluate runs/first --against runs/second`.
     """
     from bilink.evaluation.significance import paired_test
-    from bilink.runs.folder import RunFolder
     from bilink.runs.run import load
 
     protocol: dict[str, Any] = {
@@ -61,7 +61,7 @@ def evaluate(
 
     result = rank(run)
     found = result.to_dict()
-    RunFolder(run).write_metrics(found)
+    _keep(run, found)
     if csv_file is not None:
         _write_csv(csv_file, result.per_relation())
     test = paired_test(result, rank(against)) if against is not None else None
@@ -76,6 +76,17 @@ def evaluate(
             f"{high:+.4f}, p = {test.p_value:.4f}; better on {test.better:,} triples, "
             f"worse on {test.worse:,})"
         )
+
+
+def _keep(run: Path, found: dict[str, Any]) -> None:
+    """Write the result into the run folder; one that cannot be written to is no reason to fail."""
+    from bilink.errors import RunError
+    from bilink.runs.folder import RunFolder
+
+    try:
+        RunFolder(run).write_metrics(found)
+    except RunError as error:
+        complain(f"warning: the result is not kept: {error}", "yellow")
 
 
 def _show(found: dict[str, Any]) -> None:

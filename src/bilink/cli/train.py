@@ -1,5 +1,6 @@
 """bilink train, bilink resume."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -72,17 +73,19 @@ def train(
         options_table.columns[-1].justify = "left"
         console.print(options_table)
         return
-    settings: dict[str, Any] = {}
-    if config is not None:
-        former = read_config_file(config)
-        data, model, dim = data or former.data, model or former.model, dim or former.dim
-        settings = former.training.to_dict()
-    if data is None:
-        raise ConfigError("say which graph to train on, for example: bilink train atlas")
-    settings = {**settings, **parse_options(options or [])}
-    model, dim = model or "complex", 100 if dim is None else dim
+    former = read_config_file(config) if config is not None else None
+    settings = {**(former.training.to_dict() if former else {}), **parse_options(options or [])}
+    model = model or (former.model if former else "complex")
+    dim = dim if dim is not None else (former.dim if former else 100)
     runs.check_options(model, dim, settings)
-    graph = load_graph(data, columns=columns, separator=separator)
+    if data is None and former is not None:
+        source, graph = former.data, runs.load_source(former)
+    elif data is None:
+        raise ConfigError("say which graph to train on, for example: bilink train atlas")
+    else:
+        given = {"source": data, "columns": columns, "separator": separator}
+        source = {key: value for key, value in given.items() if value is not None}
+        graph = load_graph(**source)
     complain(repr(graph))
     out = out or Path("runs") / f"{graph.name}-{model}"
     plan = runs.plan(graph, model, dim, settings)
@@ -100,7 +103,7 @@ def train(
             graph,
             model,
             dim,
-            source=data,
+            source=source,
             out=out,
             force=force,
             options=settings,
@@ -130,7 +133,7 @@ def resume(
     with _stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
         result = runs.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
     if json:
-        print_json({"run": str(run), **vars(result.progress)})
+        print_json({"run": str(run), "stopped": result.stopped, **vars(result.progress)})
     else:
         _report(result)
 
@@ -143,7 +146,7 @@ def _stop_at_signal() -> Iterator[Callable[[], bool]]:
     def handler(number: int, frame: Any) -> None:
         nonlocal asked
         if asked:
-            raise KeyboardInterrupt
+            os._exit(130)  # at once: what is on disk is whole at any moment
         asked = True
         complain("stopping after this epoch; press Ctrl-C again to stop at once")
 
@@ -156,12 +159,12 @@ def _stop_at_signal() -> Iterator[Callable[[], bool]]:
 
 
 def _report(run: Any) -> None:
-    progress = run.progress
-    if progress.stopped == "interrupted":
-        say(f"interrupted after epoch {progress.epoch}; go on with: bilink resume {run.path}")
+    if run.stopped == "interrupted":
+        epoch = run.progress.epoch
+        say(f"interrupted after epoch {epoch}; go on with: bilink resume {run.path}")
         raise typer.Exit(130)
     seconds = sum(record["seconds"] for record in run.history)
-    say(f"{progress.stopped} ({_minutes(seconds)} of training)")
+    say(f"{run.stopped} ({_minutes(seconds)} of training)")
     say(f"the run is in {run.path}\nnext: bilink evaluate {run.path}")
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,13 @@ class EntityRanking:
     relation_names: tuple[str, ...]
     categories: Sequence[str | None]  # of each relation; None where training has no such triple
 
+    @cached_property
+    def _values(self) -> dict[Side, np.ndarray]:
+        return {side: ranks.values(self.ties) for side, ranks in self.ranks.items()}
+
     def values(self, side: Side) -> np.ndarray:
         """The rank of each triple's ``side``."""
-        return self.ranks[side].values(self.ties)
+        return self._values[side]
 
     def metrics(self, side: str = "both", where: np.ndarray | None = None) -> dict[str, float]:
         """Metrics of one side or of both, over all triples or those that ``where`` selects."""
@@ -47,14 +52,15 @@ class EntityRanking:
 
     def per_relation(self) -> list[dict[str, Any]]:
         """One row of metrics per relation that occurs, most frequent first."""
-        ids, counts = np.unique(self.triples[:, 1], return_counts=True)
+        order = np.argsort(self.triples[:, 1], kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(self.triples[order, 1])) + 1)
         rows = []
-        for r in ids[np.argsort(-counts, kind="stable")]:
-            where = self.triples[:, 1] == r
+        for where in sorted(groups, key=len, reverse=True):
+            r = self.triples[where[0], 1]
             row = {
                 "relation": self.relation_names[r],
                 "category": self.categories[r],
-                "triples": int(where.sum()),
+                "triples": len(where),
             }
             for side in ("both", *SIDES):
                 prefix = "" if side == "both" else f"{side}_"
@@ -84,8 +90,10 @@ class EntityRanking:
         values = np.stack([gains(ranks, name).mean(axis=0) for name in names], axis=1)
         random = np.random.default_rng(seed)
         n = len(values)
-        draws = (random.integers(0, n, n, dtype=np.int32) for _ in range(RESAMPLES))
-        means = np.array([values[draw].mean(axis=0) for draw in draws])
+        means = np.empty((RESAMPLES, len(names)))
+        for i in range(RESAMPLES):
+            times_drawn = np.bincount(random.integers(0, n, n), minlength=n)
+            means[i] = times_drawn @ values / n
         low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return {name: (float(low[i]), float(high[i])) for i, name in enumerate(names)}
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bilink.errors import DataError
+from bilink.errors import ConfigError, DataError
 from bilink.evaluation.entity_ranking import EntityRanking
-from bilink.evaluation.metrics import gains
+from bilink.evaluation.metrics import HITS, gains
 from bilink.models.scorer import SIDES
 
 FLIPS = 9_999
-_BLOCK = 500
+_BYTES = 64 * 2**20  # for the signs of a block of flips
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ def paired_test(
     The sign-flip test asks how often a difference as large would come about if, for each triple,
     it were left to chance which run is called first.
     """
+    if metric not in ("mrr", "mr", *(f"hits@{k}" for k in HITS)):
+        raise ConfigError(f"cannot test the difference in {metric!r}; there are mrr, mr and hits@k")
     for name in ("split", "filter", "ties", "fingerprint"):
         if getattr(first, name) != getattr(second, name):
             raise DataError(
@@ -70,8 +72,9 @@ def _sign_flip_p(gaps: np.ndarray, random: np.random.Generator) -> float:
         return 1.0
     limit = abs(gaps.sum()) * (1 - 1e-12)  # the observed signs themselves must count
     extreme, done = 1, 0
+    block = max(1, _BYTES // (9 * len(gaps)))
     while done < FLIPS:
-        rows = min(_BLOCK, FLIPS - done)
+        rows = min(block, FLIPS - done)
         bits = np.frombuffer(random.bytes(rows * (-(-len(gaps) // 8))), dtype=np.uint8)
         signs = np.unpackbits(bits.reshape(rows, -1), axis=1, count=len(gaps))
         sums = 2 * (signs @ gaps) - gaps.sum()

@@ -14,7 +14,7 @@ Each file is replaced as a whole, so that a crash leaves the last good state.
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +48,7 @@ FILES = (
 class RunConfig:
     """What is needed to repeat a run."""
 
-    data: str  # the path or name it was loaded from
+    data: Mapping[str, Any]  # what load_graph was told: the source, and perhaps columns and so on
     fingerprint: str  # of the graph
     model: str
     dim: int
@@ -59,7 +59,7 @@ class RunConfig:
         return {
             "version": VERSION,
             "bilink": bilink.__version__,
-            "data": {"source": self.data, "fingerprint": self.fingerprint},
+            "data": {**self.data, "fingerprint": self.fingerprint},
             "model": {"name": self.model, "dim": self.dim},
             "training": self.training.to_dict(),
         }
@@ -76,25 +76,34 @@ class RunFolder:
 
     # -- making and checking ---------------------------------------------------------------------
 
-    def create(self, force: bool = False) -> None:
-        """Make the folder; refuse one that holds anything, or clear a former run with ``force``."""
+    @contextmanager
+    def created(self, force: bool = False) -> Iterator[None]:
+        """Make and lock the folder; one that holds anything is refused, or cleared by ``force``."""
         if self.path.is_file():
             raise RunError(f"{self.path} is a file; choose another name for the run")
         try:
-            present = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
-            if present and not force:
-                raise RunError(
-                    f"{self.path} exists; choose another --out, go on with "
-                    f"'bilink resume {self.path}', or overwrite it with --force"
-                )
-            strangers = {name for name in present if name not in FILES and name[0] != "."}
-            if strangers:
-                raise RunError(
-                    f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "
-                    "choose another --out"
-                )
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in FILES:
+            present = {path.name for path in self.path.iterdir() if path.name[0] != "."}
+        except OSError as error:
+            raise write_error(self.path, error) from error
+        if present and not force:
+            raise RunError(
+                f"{self.path} exists; choose another --out, go on with "
+                f"'bilink resume {self.path}', or overwrite it with --force"
+            )
+        if strangers := present - set(FILES):
+            raise RunError(
+                f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "
+                "choose another --out"
+            )
+        with self.locked():
+            self.remove(*FILES)
+            yield
+
+    def remove(self, *names: str) -> None:
+        """Remove files that no longer hold."""
+        try:
+            for name in names:
                 (self.path / name).unlink(missing_ok=True)
         except OSError as error:
             raise write_error(self.path, error) from error
@@ -114,11 +123,16 @@ class RunFolder:
         except ImportError:  # not on Windows
             yield
             return
-        with open(self.path / ".lock", "w") as file:
+        try:
+            file = open(self.path / ".lock", "w")  # noqa: SIM115
+        except OSError as error:
+            raise write_error(self.path, error) from error
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise RunError(f"another process is training in {self.path}") from None
+            self.remove(*(path.name for path in self.path.glob(".*.tmp")))  # left by a crash
             yield
 
     # -- config, graph, model --------------------------------------------------------------------
@@ -207,13 +221,14 @@ class RunFolder:
             raise write_error(self._history, error) from error
 
     def write_metrics(self, metrics: dict[str, Any]) -> None:
-        """Keep what an evaluation found, by split."""
+        """Keep what an evaluation found, by its protocol: "test filtered by train+valid+test"."""
         path = self.path / "metrics.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         except ValueError:
             found = {}
-        found[metrics["split"]] = metrics
+        against = "filtered by " + "+".join(metrics["filter"]) if metrics["filter"] else "raw"
+        found[f"{metrics['split']}, {against}, ties {metrics['ties']}"] = metrics
         write_text(path, json.dumps(found, indent=1) + "\n")
 
 
@@ -226,16 +241,24 @@ def read_config_file(path: Path) -> RunConfig:
                 f"{path} has version {data['version']} of the run format; this bilink reads "
                 f"version {VERSION}. Upgrade bilink, or train the run again."
             )
+        source = dict(data["data"])
+        fingerprint = source.pop("fingerprint")
+        if not isinstance(source["source"], str) or set(source) - {
+            "source",
+            "columns",
+            "separator",
+        }:
+            raise TypeError("a proper description of its data")
         return RunConfig(
-            data=data["data"]["source"],
-            fingerprint=data["data"]["fingerprint"],
+            data=source,
+            fingerprint=fingerprint,
             model=data["model"]["name"],
             dim=data["model"]["dim"],
             training=TrainingConfig().with_options(data["training"]),
         )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise RunError(f"{path} cannot be read: {error}") from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None
     except ConfigError as error:
         raise RunError(f"{path}: {error}") from None

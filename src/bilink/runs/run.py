@@ -11,19 +11,19 @@ import numpy as np
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.loading import load_graph
-from bilink.errors import RunError
+from bilink.errors import ConfigError, DataError, RunError
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.evaluation.metrics import gains
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, ModelScorer, Scorer
 from bilink.queries.answers import Answers, ask
-from bilink.ranking.ranks import rank_triples
+from bilink.ranking.ranks import MEMORY_BUDGET, least_memory, rank_triples
 from bilink.runs.folder import RunConfig, RunFolder
 from bilink.training import estimate
 from bilink.training.checkpoints import Progress
-from bilink.training.config import default_config
+from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig, default_config
 from bilink.training.estimate import Plan
-from bilink.training.loop import fit
+from bilink.training.loop import INTERRUPTED, fit
 
 OnEpoch = Callable[[dict[str, Any]], None]
 
@@ -38,10 +38,12 @@ class Run:
         config: RunConfig,
         history: list[dict[str, Any]],
         progress: Progress,
+        stopped: str,
         path: Path | None = None,
     ):
         self.graph, self.model, self.config = graph, model, config
         self.history, self.progress, self.path = history, progress, path
+        self.stopped = stopped  # why training ended
 
     @property
     def scorer(self) -> Scorer:
@@ -108,7 +110,7 @@ def train(
     model: str = "complex",
     dim: int = 100,
     *,
-    source: str | None = None,
+    source: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     force: bool = False,
     options: Mapping[str, Any] | None = None,
@@ -121,13 +123,13 @@ def train(
     ``options`` and further keywords are those of ``TrainingConfig``, for example ``epochs=500`` or
     ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
     resumed; a folder that exists is overwritten with ``force`` only.  ``source`` is what the run's
-    config says of where the graph came from.
+    config says of how the graph was loaded.
     """
     graph = data if isinstance(data, Graph) else load_graph(data)
     training = default_config(model).with_options({**(options or {}), **more_options})
     empty = _empty(graph, model, dim)
     config = RunConfig(
-        data=source or (graph.name if isinstance(data, Graph) else str(data)),
+        data=source or {"source": graph.name if isinstance(data, Graph) else str(data)},
         fingerprint=graph.fingerprint,
         model=empty.family.name,
         dim=dim,
@@ -136,8 +138,7 @@ def train(
     if out is None:
         return _train(graph, empty, config, None, on_epoch, should_stop)
     folder = RunFolder(out)
-    folder.create(force)
-    with folder.locked():
+    with folder.created(force):
         folder.write_start(config, graph)
         return _train(graph, empty, config, folder, on_epoch, should_stop)
 
@@ -151,18 +152,43 @@ def resume(
 ) -> Run:
     """Go on with the run in ``path`` from its last checkpoint, or from the start without one.
 
-    ``options`` may change what the rest of the run does, for example ``{"epochs": 1000}``.
+    ``options`` may change what the rest of the run does, for example ``{"epochs": 1000}``, but not
+    what it has started from.
     """
     folder = RunFolder(path)
     config = folder.read_config()
     if options:
-        config = replace(config, training=config.training.with_options(options))
+        config = replace(config, training=_changed(config.training, options, folder))
     graph = folder.read_graph()
     empty = _empty(graph, config.model, config.dim)
     with folder.locked():
         if options:
             folder.write_config(config)
         return _train(graph, empty, config, folder, on_epoch, should_stop)
+
+
+def _changed(
+    training: TrainingConfig, options: Mapping[str, Any], folder: RunFolder
+) -> TrainingConfig:
+    """The options for the rest of a run, if they fit what is done already."""
+    for key in options:
+        if key in FIXED_ONCE_STARTED:
+            raise ConfigError(f"{key} cannot change in the middle of a run; train a new one")
+    changed, done = training.with_options(options), len(folder.read_history())
+    if changed.epochs < done:
+        raise ConfigError(f"epochs cannot be {changed.epochs}: {done} are done already")
+    return changed
+
+
+def load_source(config: RunConfig) -> Graph:
+    """The graph that a config names, if it is still the same."""
+    graph = load_graph(**config.data)
+    if graph.fingerprint != config.fingerprint:
+        raise DataError(
+            f"the graph at {config.data['source']} is not the one of the config: its fingerprint "
+            f"is {graph.fingerprint}, not {config.fingerprint}. Name the graph to train on it."
+        )
+    return graph
 
 
 def load(path: str | Path) -> Run:
@@ -174,12 +200,12 @@ def load(path: str | Path) -> Run:
     if len(model.entities) != len(graph.entities) or len(model.relations) != len(graph.relations):
         raise RunError(f"{path}: the model does not fit the vocabulary; the folder is damaged")
     history = folder.read_history()
-    return Run(graph, model, config, history, _progress_of(history), Path(path))
+    return Run(graph, model, config, history, _progress_of(history), "finished", Path(path))
 
 
 def _progress_of(history: list[dict[str, Any]]) -> Progress:
     """How far a finished run came, as its history tells."""
-    progress = Progress(epoch=len(history), stopped="finished")
+    progress = Progress(epoch=len(history))
     validated = [record for record in history if "validation_mrr" in record]
     if validated:
         best = max(validated, key=lambda record: record["validation_mrr"])
@@ -220,12 +246,13 @@ def _train(
         should_stop=should_stop,
     )
     if folder is not None:
-        history = folder.read_history()
-        if result.progress.stopped != "interrupted":
+        if result.stopped != INTERRUPTED:
+            if history:  # the model is another one, so what was found before does not hold
+                folder.remove("metrics.json")
             folder.write_model(result.model)
-    return Run(
-        graph, result.model, config, history, result.progress, folder.path if folder else None
-    )
+        history = folder.read_history()
+    path = folder.path if folder else None
+    return Run(graph, result.model, config, history, result.progress, result.stopped, path)
 
 
 def validation(graph: Graph, config: RunConfig) -> Callable[[Model], float] | None:
@@ -240,7 +267,8 @@ def validation(graph: Graph, config: RunConfig) -> Callable[[Model], float] | No
 
     def validate(model: Model) -> float:
         scorer = ModelScorer(model.family, model.entities, model.relations)
-        ranks = rank_triples(scorer, sample, known, threads=threads)
+        memory = max(MEMORY_BUDGET, least_memory(scorer, sample, known))
+        ranks = rank_triples(scorer, sample, known, memory=memory, threads=threads)
         return float(np.mean([gains(ranks[side].values(), "mrr") for side in SIDES]))
 
     return validate

@@ -23,7 +23,6 @@ class Progress:
     best_mrr: float = -1.0  # on the validation sample
     best_epoch: int = 0
     stale: int = 0  # validations since the best one
-    stopped: str = ""  # why training ended; empty while it has not
 
 
 def save_checkpoint(
@@ -59,6 +58,8 @@ def load_checkpoint(path: Path, engine: TripleEngine) -> tuple[Progress, Model |
         "relation_state": engine.relation_state,
     }
     try:
+        if (header["model"], header["dim"]) != (model.family.name, str(model.dim)):
+            raise ValueError(f"it is of {header['model']}, dim {header['dim']}")
         progress = Progress(**json.loads(header["progress"]))
         for name, target in targets.items():
             if tensors[name].shape != target.shape:

@@ -90,6 +90,9 @@ class TrainingConfig:
         return self.validate_every or max(1, self.epochs // 20)
 
 
+# The state of a run, or what its validations are compared by, depends on these.
+FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_triples")
+
 # The plain defaults above are the paper's framework.  What a model starts from when nobody says
 # otherwise is better, and was found on the validation splits of WN18 and the atlas.
 _MORE = {"negatives": 5, "corrupt": "both"}

@@ -59,16 +59,14 @@ class TripleEngine:
         chunk_seeds = seeds.spawn(1)[0].generate_state(self.threads, np.uint64)
         totals = np.zeros((self.threads, 3))
         chunks = np.array_split(order, self.threads)
-        if self.threads == 1:
-            self._train_chunk(epoch, chunks[0], chunk_seeds[0], totals[0])
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                jobs = [
-                    pool.submit(self._train_chunk, epoch, *job)
-                    for job in zip(chunks, chunk_seeds, totals, strict=True)
-                ]
-                for job in jobs:
-                    job.result()
+        # Off the main thread even when there is one, so that signals are heard meanwhile.
+        with ThreadPoolExecutor(self.threads) as pool:
+            jobs = [
+                pool.submit(self._train_chunk, epoch, *job)
+                for job in zip(chunks, chunk_seeds, totals, strict=True)
+            ]
+            for job in jobs:
+                job.result()
         loss, violated, pairs = totals.sum(axis=0).tolist()
         return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
 

@@ -80,9 +80,21 @@ def constrain(row, constraint):
     for k in range(1, row.shape[0]):
         total += row[k] * row[k]
     if total > 1 or (constraint == SPHERE and total > 0):
-        scale = 1 / np.sqrt(total)
+        scale = row.dtype.type(1 / np.sqrt(total))
         for k in range(row.shape[0]):
             row[k] *= scale
+
+
+@verb
+def add_slope(rivals, slopes, active, rival, slope):
+    """Note the slope of a rival, or add it to that of the same one; return how many there are."""
+    for j in range(active):
+        if rivals[j] == rival:
+            slopes[j] += slope
+            return active
+    rivals[active] = rival
+    slopes[active] = slope
+    return active + 1
 
 
 @verb
@@ -140,6 +152,7 @@ def train_chunk(
     ``head_chance[r]`` of 2³¹ is the chance that the head is hidden.  ``seed`` is one uint64 per
     call, so that chunks are independent of each other and of the number of threads.
     """
+    number = entities.dtype.type  # so that no loop is widened to double precision
     count = entities.shape[0]
     random = np.array([seed], dtype=np.uint64)
     query = np.empty(entities.shape[1], dtype=entities.dtype)
@@ -165,7 +178,7 @@ def train_chunk(
             score = inner(query, entities[answer])
 
             # First all slopes, then all moves: the step is the gradient at one point.
-            answer_total = score * 0
+            answer_total = number(0)
             active = 0
             for _ in range(negatives):
                 rival, tries = np.int64(-1), 0
@@ -184,10 +197,8 @@ def train_chunk(
                 total_loss += value
                 violated += broken
                 if value != 0:
-                    answer_total += down
-                    rivals[active] = rival
-                    slopes[active] = up
-                    active += 1
+                    answer_total += number(down)
+                    active = add_slope(rivals, slopes, active, rival, number(up))
             if active == 0:
                 continue
 

@@ -20,6 +20,7 @@ from bilink.training.config import TrainingConfig
 from bilink.training.engine import TripleEngine
 from bilink.training.initial import initialise
 
+INTERRUPTED = "interrupted"
 CHECKPOINT_SHARE = 20  # a checkpoint may take one part in so many of the time
 
 
@@ -29,6 +30,7 @@ class TrainingResult:
 
     model: Model
     progress: Progress
+    stopped: str  # why training ended
 
 
 def fit(
@@ -57,27 +59,30 @@ def fit(
         progress, best = Progress(), None
     saver = _Saver(checkpoint, config.checkpoint_seconds)
 
-    progress.stopped = ""
-    while progress.epoch < config.epochs and not progress.stopped:
+    while not (reason := _reason_to_stop(progress, config)):
         record = _run_epoch(engine, progress, checkpoint)
         if validate is not None and _validation_due(progress.epoch, config):
             best = _validate(validate, model, progress, best, record)
-            if config.patience and progress.stale >= config.patience:
-                progress.stopped = (
-                    f"no better validation MRR in {progress.stale} validations; "
-                    f"the best, {progress.best_mrr:.4f}, was at epoch {progress.best_epoch}"
-                )
         if on_epoch:
             on_epoch(record)
-        if should_stop() and progress.epoch < config.epochs:
+        if should_stop() and not _reason_to_stop(progress, config):
             saver.save(engine, progress, best)
-            progress.stopped = "interrupted"
-            return TrainingResult(best or model, progress)
-        if not progress.stopped:
-            saver.save_if_due(engine, progress, best)
-    progress.stopped = progress.stopped or f"all {config.epochs} epochs are done"
+            return TrainingResult(best or model, progress, INTERRUPTED)
+        saver.save_if_due(engine, progress, best)
     saver.save(engine, progress, best)
-    return TrainingResult(best or model, progress)
+    return TrainingResult(best or model, progress, reason)
+
+
+def _reason_to_stop(progress: Progress, config: TrainingConfig) -> str:
+    """Why there is nothing left to do, or nothing; the same whether or not a run was resumed."""
+    if progress.epoch >= config.epochs:
+        return f"all {config.epochs} epochs are done"
+    if config.patience and progress.stale >= config.patience:
+        return (
+            f"no better validation MRR in {progress.stale} validations; "
+            f"the best, {progress.best_mrr:.4f}, was at epoch {progress.best_epoch}"
+        )
+    return ""
 
 
 def _run_epoch(engine: TripleEngine, progress: Progress, checkpoint: Path | None) -> dict[str, Any]:
