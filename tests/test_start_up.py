@@ -6,13 +6,15 @@ import subprocess
 import sys
 
 CODE = """
+import hashlib
 import bilink
 from bilink.models import kernels
 from bilink.models.registry import family
 from bilink.training.kernels import train_chunk
-run = bilink.train("atlas", "distmult", 4, epochs=1, validation_triples=5)
-bound = [family("distmult").bind(t) for t in (train_chunk, kernels.fill_queries)]
+run = bilink.train("atlas", "complex", 31, epochs=2, threads=1, validation_triples=5)
+bound = [family("complex").bind(t) for t in (train_chunk, kernels.fill_queries)]
 print(sum(sum(f.stats.cache_misses.values()) for f in bound))
+print(hashlib.sha256(run.model.entities.tobytes()).hexdigest())
 """
 
 
@@ -24,14 +26,17 @@ def run(code, **env):
     return done.stdout.strip()
 
 
-def test_a_second_process_compiles_nothing(tmp_path):
-    assert int(run(CODE, BILINK_CACHE=str(tmp_path))) > 0
-    assert run(CODE, BILINK_CACHE=str(tmp_path)) == "0"
+def test_a_second_process_compiles_nothing_and_no_compilation_changes_a_bit(tmp_path):
+    """Left to itself, the compiler fuses and reorders differently from one time to the next."""
+    places = [tmp_path / "a", tmp_path / "a", tmp_path / "b"]
+    found = [run(CODE, BILINK_CACHE=str(place)).split() for place in places]
+    assert [int(misses) > 0 for misses, _ in found] == [True, False, True]
+    assert len({bits for _, bits in found}) == 1
 
 
 def test_without_a_place_for_the_cache_it_still_works(tmp_path):
     (tmp_path / "file").write_text("")
-    assert int(run(CODE, BILINK_CACHE=str(tmp_path / "file" / "cache"))) > 0
+    assert run(CODE, BILINK_CACHE=str(tmp_path / "file" / "cache"))
 
 
 def test_importing_bilink_costs_little():

@@ -17,14 +17,21 @@ import numba
 
 from bilink._files import user_cache
 
-# Sums may be reordered and contracted so that they vectorise.  NaN and infinity keep their
-# meaning ("nnan" and "ninf" are absent), because a NaN loss is how divergence is noticed.
-FASTMATH = {"reassoc", "nsz", "arcp", "contract", "afn"}
+# Same source, same bits: where LLVM may choose (which product of a·b + c·d to fuse, in which order
+# to add three terms), it chooses differently from one compilation to the next.  So "contract" is
+# absent, and only ``reduction`` may reorder a sum, a single one, so that it vectorises.  Neither
+# "nnan" nor "ninf" anywhere: a NaN loss is how divergence is noticed.
+FASTMATH = {"nsz", "arcp", "afn"}
 
 
 def verb(function: Callable[..., Any]) -> Any:
     """Compile a function on rows that is called from kernels only, where it is inlined."""
     return numba.njit(function, fastmath=FASTMATH, nogil=True, error_model="numpy")
+
+
+def reduction(function: Callable[..., Any]) -> Any:
+    """Compile a verb whose one loop adds up numbers in an order that is left to the compiler."""
+    return numba.njit(function, fastmath={*FASTMATH, "reassoc"}, nogil=True, error_model="numpy")
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -7,7 +7,7 @@ comparison here is three verbs: its value, and ``slope`` times its gradient, add
 from dataclasses import dataclass
 from typing import Any
 
-from bilink._jit import verb
+from bilink._jit import reduction, verb
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Comparison:
     entity_slope: Any
 
 
-@verb
+@reduction
 def dot(query, entity):
     """⟨q, e⟩."""
     total = query[0] * entity[0]
@@ -43,7 +43,7 @@ def dot_entity_slope(query, entity, slope, out):
         out[k] += slope * query[k]
 
 
-@verb
+@reduction
 def squared_distance(query, entity):
     """−‖q − e‖²."""
     total = -((query[0] - entity[0]) ** 2)
@@ -69,7 +69,7 @@ def squared_distance_entity_slope(query, entity, slope, out):
         out[k] += double * (query[k] - entity[k])
 
 
-@verb
+@reduction
 def manhattan(query, entity):
     """−‖q − e‖₁."""
     total = -abs(query[0] - entity[0])

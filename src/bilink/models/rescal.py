@@ -6,7 +6,7 @@ A relation's row is its matrix, row by row: dim² numbers.
 import numpy as np
 
 from bilink._jit import verb
-from bilink.models.inner import DOT
+from bilink.models.inner import DOT, dot
 
 NAME = "rescal"
 TITLE = "RESCAL"
@@ -35,10 +35,7 @@ def head_query(tail, relation, query):
     """Q = R t."""
     d = query.shape[0]
     for i in range(d):
-        total = relation[i * d] * tail[0]
-        for j in range(1, d):
-            total += relation[i * d + j] * tail[j]
-        query[i] = total
+        query[i] = dot(relation[i * d : (i + 1) * d], tail)
 
 
 @verb
@@ -47,10 +44,7 @@ def tail_pullback(head, relation, slope, head_slope, relation_slope):
     d = slope.shape[0]
     for i in range(d):
         x = head[i]
-        total = relation[i * d] * slope[0]
-        for j in range(1, d):
-            total += relation[i * d + j] * slope[j]
-        head_slope[i] += total
+        head_slope[i] += dot(relation[i * d : (i + 1) * d], slope)
         for j in range(d):
             relation_slope[i * d + j] += x * slope[j]
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bilink._jit import kernel, verb
+from bilink._jit import kernel, reduction, verb
 from bilink.data.index import KnownAnswers
 from bilink.errors import ConfigError, TrainingError
 from bilink.models.scorer import SIDES, Scorer, Side
@@ -208,7 +208,7 @@ def check_finite(scorer: Scorer, queries: np.ndarray) -> None:
         )
 
 
-@verb
+@reduction
 def _exact_score(query, candidate):
     """⟨q, c⟩ in double precision: the same numbers give the same sum, wherever they stand."""
     total = np.float64(query[0]) * np.float64(candidate[0])
@@ -230,13 +230,22 @@ def _standing(score, own, tolerance, query, candidate, exact_own):
     return int(exact > exact_own) - int(exact < exact_own)
 
 
+@reduction
+def _count_segment(scores, low, high):
+    """How many scores are above ``high``, and at least ``low``; counted in the scores' own type."""
+    one, zero = scores.dtype.type(1), scores.dtype.type(0)
+    more, near = zero, zero
+    for j in range(scores.shape[0]):
+        more += one if scores[j] > high else zero
+        near += one if scores[j] >= low else zero
+    return more, near
+
+
 @kernel
 def _count_rivals(
     scores, queries, candidates, tolerances, lines, answers, known, start, stop, rows, counts
 ):
     """counts[:, rows[i]] = rivals above, rivals level, options, for answer i of query lines[i]."""
-    # Counts within a segment are held in the scores' own type so that the loop vectorises.
-    one, zero = scores.dtype.type(1), scores.dtype.type(0)
     n = scores.shape[1]
     for i in range(answers.shape[0]):
         row, query, tolerance = scores[lines[i]], queries[lines[i]], tolerances[lines[i]]
@@ -247,10 +256,7 @@ def _count_rivals(
         above, level, options = 0, -1, n  # the answer is level with itself
         for segment in range(0, n, _SEGMENT):
             end = min(n, segment + _SEGMENT)
-            more, near = zero, zero
-            for j in range(segment, end):
-                more += one if row[j] > high else zero
-                near += one if row[j] >= low else zero
+            more, near = _count_segment(row[segment:end], low, high)
             above += int(more)
             if near > more:
                 for j in range(segment, end):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bilink._jit import verb
+from bilink.models.inner import dot
 
 HINGE, SIGMOID_HINGE, LOGISTIC = 0, 1, 2  # losses
 ADAGRAD, SGD = 0, 1  # optimisers
@@ -76,9 +77,7 @@ def constrain(row, constraint):
     """Scale a row back into the unit ball, or onto the unit sphere."""
     if constraint == FREE:
         return
-    total = row[0] * row[0]
-    for k in range(1, row.shape[0]):
-        total += row[k] * row[k]
+    total = dot(row, row)
     if total > 1 or (constraint == SPHERE and total > 0):
         scale = row.dtype.type(1 / np.sqrt(total))
         for k in range(row.shape[0]):
