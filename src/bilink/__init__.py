@@ -1,4 +1,4 @@
-"""bilink predicts missing links in knowledge graphs, and finds doubtful ones.
+"""bilink predicts missing links in knowledge graphs.
 
 >>> import bilink
 >>> run = bilink.train("atlas", model="complex")  # doctest: +SKIP

@@ -157,6 +157,31 @@ def test_mistakes_about_a_run_get_one_sentence(run):
         assert "Traceback" not in done.stderr
 
 
+def test_an_existing_file_is_not_overwritten_by_csv(run, tmp_path):
+    (tmp_path / "mine.csv").write_text("a,b")
+    done = bilink("evaluate", run, "--csv", tmp_path / "mine.csv")
+    assert done.returncode == 1
+    assert "exists" in done.stderr
+    assert (tmp_path / "mine.csv").read_text() == "a,b"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "atlas", "--dim", "100000000000"],
+        ["train", "atlas", "--set", "threads=99999999999"],
+        ["train", "atlas", "--set", "negatives=9223372036854775807"],
+        ["train", "x" * 300],
+        ["data", "split", "atlas.tsv", "--out", "y" * 300],
+    ],
+)
+def test_sizes_beyond_all_bounds_get_a_sentence(arguments, tmp_path):
+    done = bilink(*arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "error: " in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [["train", "--dim", "x"], ["trian"], ["evaluate"]])
 def test_wrong_usage_is_exit_code_2(arguments):
     assert bilink(*arguments).returncode == 2

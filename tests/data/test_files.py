@@ -236,3 +236,20 @@ def test_a_bad_rdf_line_is_named(tmp_path):
     path = write(tmp_path / "x.nt", "<http://a> <http://p> <http://b> .\n<http://a> <http://p> .\n")
     with pytest.raises(DataError, match=r"x.nt:2: "):
         read_triples(path)
+
+
+@pytest.mark.parametrize("labels", [[1, -1, 0], [1.0, -1.0, None]])
+def test_parquet_labels_that_are_neither_1_nor_minus_1_are_refused(tmp_path, labels):
+    import polars as pl
+
+    from bilink.data.files import read_triples
+    from bilink.errors import DataError
+
+    frame = pl.DataFrame(
+        {"head": ["a"] * 3, "relation": ["r"] * 3, "tail": ["b", "c", "d"], "label": labels}
+    )
+    frame.write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(DataError, match="row 3: the label"):
+        read_triples(tmp_path / "x.parquet")
+    frame.head(2).write_parquet(tmp_path / "y.parquet")
+    assert read_triples(tmp_path / "y.parquet").labels.tolist() == [1, -1]

@@ -133,6 +133,54 @@ def test_metrics_are_kept_by_protocol_and_go_when_training_goes_on(folder):
     assert not (folder / "metrics.json").exists()
 
 
+def test_the_parts_of_a_run_must_belong_together(graph, folder, tmp_path):
+    names = json.loads((folder / "vocabulary.json").read_text())
+    names["entities"].reverse()
+    (folder / "vocabulary.json").write_text(json.dumps(names))
+    with pytest.raises(RunError, match="the graph is not the one"):
+        bilink.load(folder)
+    other = bilink.train(graph, "distmult", 4, out=tmp_path / "other", options=OPTIONS)
+    third = bilink.train(graph, "transe", 4, out=tmp_path / "third", options=OPTIONS)
+    shutil.copy(other.path / "model.safetensors", third.path)
+    with pytest.raises(RunError, match="the model is not the one"):
+        bilink.load(third.path)
+
+
+def test_options_that_make_a_run_diverge_do_not_stay(folder):
+    from bilink.errors import TrainingError
+
+    before = (folder / "config.toml").read_text()
+    with pytest.raises(TrainingError):
+        bilink.resume(folder, options={"learning_rate": 1e38, "constraint": "none", "epochs": 9})
+    assert (folder / "config.toml").read_text() == before
+
+
+def test_a_finished_run_without_its_checkpoint_is_not_started_again(folder):
+    (folder / "checkpoint.safetensors").unlink()
+    with pytest.raises(RunError, match="its checkpoint is gone"):
+        bilink.resume(folder, options={"epochs": 9})
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", "{"])
+def test_garbled_metrics_and_history_do_not_hinder(folder, text):
+    from bilink.runs.folder import RunFolder
+
+    (folder / "metrics.json").write_text(text)
+    (folder / "history.jsonl").write_text(text + "\n")
+    run = bilink.load(folder)
+    RunFolder(folder).write_metrics(run.evaluate().to_dict())
+    assert len(json.loads((folder / "metrics.json").read_text())) == 1
+
+
+def test_printed_answers_cannot_steer_the_terminal():
+    names = ["plain", "\x1b[31mred", "\u202eturned", "two\nlines"]
+    triples = [(a, "r", b) for a in names for b in names if a != b]
+    graph = bilink.graph_from_triples(triples, fractions=(1, 0, 0))
+    text = repr(bilink.train(graph, "transe", 2, epochs=1).query(head="plain", relation="r"))
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert len(text.splitlines()) == 4
+
+
 def test_leftovers_of_a_crash_are_swept(folder):
     (folder / ".checkpoint.safetensors.123.tmp").write_bytes(b"half")
     bilink.resume(folder, options={"epochs": 7})

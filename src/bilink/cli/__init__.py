@@ -1,5 +1,6 @@
 """The command line: one command per file, no logic."""
 
+import io
 import sys
 import warnings
 from typing import Any
@@ -38,6 +39,9 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 def main() -> None:
     """Run a command; turn what went wrong into a sentence and an exit code."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names that a terminal cannot show are escaped
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except BilinkError as error:
@@ -46,6 +50,12 @@ def main() -> None:
     except BrokenPipeError:  # the reader, for example head, has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except MemoryError:
+        complain("error: there is not enough memory for this; try a smaller --dim or graph", "red")
+        sys.exit(1)
+    except (OSError, UnicodeError) as error:  # a path that is too long, a disk that fails, …
+        complain(f"error: {error}", "red")
+        sys.exit(1)
     except KeyboardInterrupt:
         complain("interrupted")
         sys.exit(130)

@@ -33,7 +33,7 @@ def evaluate(
         Path | None, typer.Option(help="Another run: test whether the difference is real.")
     ] = None,
     csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write one line per relation to this file.")
+        Path | None, typer.Option("--csv", help="Write one line per relation to this new file.")
     ] = None,
     memory: Annotated[str, typer.Option(help="Memory for the score blocks.")] = "512MB",
     threads: Annotated[int | None, typer.Option(help="Threads [all cores].")] = None,
@@ -44,9 +44,12 @@ def evaluate(
     For example: `bilink evaluate runs/first`, or compare two runs on the same triples:
     `bilink evaluate runs/first --against runs/second`.
     """
+    from bilink.errors import ConfigError
     from bilink.evaluation.significance import paired_test
     from bilink.runs.run import load
 
+    if csv_file is not None and csv_file.exists():
+        raise ConfigError(f"{csv_file} exists; choose another name for --csv, or remove it")
     protocol: dict[str, Any] = {
         "filter": () if filter == "none" else tuple(filter.split(",")),
         "ties": ties,

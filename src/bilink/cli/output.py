@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError
 
 console = Console()
@@ -20,22 +22,26 @@ error_console = Console(stderr=True)
 
 def say(text: str, style: str | None = None) -> None:
     """Print plain text, as it is, to standard output."""
-    console.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    console.print(_lines(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def complain(text: str, style: str | None = None) -> None:
     """Print plain text, as it is, to standard error."""
-    error_console.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    error_console.print(_lines(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def printable(text: str) -> str:
-    """``text`` without what could steer a terminal or turn the direction of writing."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+def _lines(text: str) -> str:
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON object to standard output; NaN becomes null."""
-    typer.echo(json.dumps(_finite(value), ensure_ascii=False))
+    """Print one JSON object to standard output; NaN becomes null.
+
+    What is not printable is escaped, which changes nothing for who parses it.
+    """
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    text = json.dumps(_finite(value), ensure_ascii=plain)
+    typer.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
 
 
 def _finite(value: Any) -> Any:

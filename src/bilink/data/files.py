@@ -166,8 +166,16 @@ def table_of_frame(table: "pl.DataFrame", where: str, columns: str | None = None
     )
     for i, column in enumerate(table.columns):
         if column.casefold() == "label" and i not in order:
-            labels, bad = _truth(table.to_series(i).cast(pl.String, strict=False))
-            return TripleTable(frame, labels if bad is None else None)
+            values = table.to_series(i)
+            if values.dtype.is_numeric():
+                values = values.cast(pl.Float64).round().cast(pl.Int64, strict=False)
+            labels, bad = _truth(values.cast(pl.String, strict=False))
+            if bad is not None:
+                raise DataError(
+                    f"{where}: row {bad + 1}: the label must be 1 or -1, "
+                    f"not {table.to_series(i)[bad]!r}; rename or drop the column {column!r}"
+                )
+            return TripleTable(frame, labels)
     return TripleTable(frame)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bilink._files import replacing
 from bilink.data import catalogue
 from bilink.data.building import build_graph
 from bilink.data.files import NAMES, TripleTable, read_triples, table_of_frame
@@ -132,5 +133,5 @@ def write_graph_files(graph: Graph, folder: str | Path) -> None:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         file.writelines(lines)

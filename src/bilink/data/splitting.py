@@ -22,6 +22,8 @@ def split_triples(
     number of triples; equal arguments give equal parts.
     """
     valid_share, test_share = _check(fractions)
+    if seed < 0:
+        raise ConfigError(f"seed must be at least 0, not {seed}")
     n = len(triples)
     order = np.random.default_rng(seed).permutation(n)
     free = order[~_first_mentions(triples[order], n_entities, n_relations)]

@@ -75,6 +75,11 @@ class Vocabulary:
         return "; did you mean " + " or ".join(_short(name) for name in close) + "?"
 
 
+def printable(text: str) -> str:
+    """``text`` without what could steer a terminal, forge a line or turn the writing around."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def closest(text: str, names: Sequence[str], n: int = CLOSE_MATCHES) -> list[str]:
     """Up to ``n`` names that look like ``text``, without regard to case."""
     if len(text) > 200:

@@ -8,6 +8,7 @@ import numpy as np
 
 from bilink.data.graph import Graph
 from bilink.data.index import KnownAnswers
+from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError
 from bilink.models.scorer import Scorer, Side
 from bilink.ranking.topk import top_candidates
@@ -48,11 +49,12 @@ class Answers:
         return {"answers": [asdict(answer) for answer in self._answers]}
 
     def __repr__(self) -> str:
-        width = max([len(answer.label) for answer in self._answers], default=0)
+        labels = [printable(answer.label) for answer in self._answers]
+        width = max(map(len, labels), default=0)
         lines = [self.question]
-        for answer in self._answers:
+        for answer, label in zip(self._answers, labels, strict=True):
             mark = "known" if answer.known else "new"
-            lines.append(f"{answer.rank:>4}  {answer.label:<{width}}  {answer.score:>9.3f}  {mark}")
+            lines.append(f"{answer.rank:>4}  {label:<{width}}  {answer.score:>9.3f}  {mark}")
         return "\n".join(lines)
 
 
@@ -99,6 +101,6 @@ def ask(
         )
         for rank, (i, score) in enumerate(zip(ids, scores, strict=True), start=1)
     ]
-    subject, verb = graph.entities.label(given), graph.relations.label(r)
+    subject, verb = printable(graph.entities.label(given)), printable(graph.relations.label(r))
     question = f"({subject}, {verb}, ?)" if side == "tail" else f"(?, {verb}, {subject})"
     return Answers(question, answers)

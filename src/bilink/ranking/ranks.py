@@ -89,8 +89,8 @@ def least_memory(scorer: Scorer, triples: np.ndarray, known: Mapping[str, KnownA
 
 def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
     """How many queries may be scored at once, and on how many threads, within ``memory`` bytes."""
-    if threads < 1:
-        raise ConfigError(f"threads must be at least 1, not {threads}")
+    if not 1 <= threads <= 1024:
+        raise ConfigError(f"threads must be at least 1 and at most 1,024, not {threads:,}")
     row = _row_bytes(scorer)
     rows = int(0.9 * memory) // row  # the rest is for what has not been counted
     if rows < 1:

@@ -178,7 +178,7 @@ class RunFolder:
                 ),
                 **{split: splits[split] for split in SPLITS},
             )
-        except (OSError, ValueError, KeyError, TypeError, BilinkError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BilinkError) as error:
             raise RunError(f"{path} cannot be read or does not fit its graph: {error}") from None
 
     def write_model(self, model: Model) -> None:
@@ -199,12 +199,15 @@ class RunFolder:
         """The records of all epochs; a line cut short by a crash is left out."""
         if not self._history.exists():
             return []
-        records = []
+        records: list[dict[str, Any]] = []
         for line in self._history.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                records.append(json.loads(line))
-            except ValueError:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
                 break
+            if not isinstance(record, dict) or record.get("epoch") != len(records) + 1:
+                break
+            records.append(record)
         return records
 
     def cut_history(self, epochs: int) -> None:
@@ -225,7 +228,9 @@ class RunFolder:
         path = self.path / "metrics.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        except ValueError:
+        except (ValueError, RecursionError, OSError):
+            found = {}
+        if not isinstance(found, dict):
             found = {}
         against = "filtered by " + "+".join(metrics["filter"]) if metrics["filter"] else "raw"
         found[f"{metrics['split']}, {against}, ties {metrics['ties']}"] = metrics
@@ -249,11 +254,14 @@ def read_config_file(path: Path) -> RunConfig:
             "separator",
         }:
             raise TypeError("a proper description of its data")
+        name, dim = data["model"]["name"], data["model"]["dim"]
+        if not isinstance(name, str) or type(dim) is not int:
+            raise TypeError("a proper model")
         return RunConfig(
             data=source,
             fingerprint=fingerprint,
-            model=data["model"]["name"],
-            dim=data["model"]["dim"],
+            model=name,
+            dim=dim,
             training=TrainingConfig().with_options(data["training"]),
         )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

@@ -15,6 +15,7 @@ from bilink.errors import ConfigError, DataError, RunError
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.evaluation.metrics import gains
 from bilink.models.model import Model
+from bilink.models.registry import family
 from bilink.models.scorer import SIDES, ModelScorer, Scorer
 from bilink.queries.answers import Answers, ask
 from bilink.ranking.ranks import MEMORY_BUDGET, least_memory, rank_triples
@@ -161,9 +162,9 @@ def resume(
         config = replace(config, training=_changed(config.training, options, folder))
     graph = folder.read_graph()
     empty = _empty(graph, config.model, config.dim)
+    if folder.model.exists() and not folder.checkpoint.exists():
+        raise RunError(f"{path} is finished, and its checkpoint is gone: it cannot go on")
     with folder.locked():
-        if options:
-            folder.write_config(config)
         return _train(graph, empty, config, folder, on_epoch, should_stop)
 
 
@@ -197,8 +198,15 @@ def load(path: str | Path) -> Run:
     config = folder.read_config()
     model = folder.read_model()
     graph = folder.read_graph()
-    if len(model.entities) != len(graph.entities) or len(model.relations) != len(graph.relations):
-        raise RunError(f"{path}: the model does not fit the vocabulary; the folder is damaged")
+    sizes = (len(model.entities), len(model.relations))
+    fits = {
+        "graph": graph.fingerprint == config.fingerprint,
+        "model": (model.family.name, model.dim) == (config.model, config.dim)
+        and sizes == (len(graph.entities), len(graph.relations)),
+    }
+    for part, right in fits.items():
+        if not right:
+            raise RunError(f"{path}: the {part} is not the one that config.toml describes")
     history = folder.read_history()
     return Run(graph, model, config, history, _progress_of(history), "finished", Path(path))
 
@@ -214,6 +222,18 @@ def _progress_of(history: list[dict[str, Any]]) -> Progress:
 
 
 def _empty(graph: Graph, model: str, dim: int) -> Model:
+    check_options(model, dim, {})
+    needed = 4 * sum(
+        rows * width
+        for rows, width in zip(
+            (len(graph.entities), len(graph.relations)), family(model).widths(dim), strict=True
+        )
+    )
+    if needed > estimate.physical_memory():
+        raise ConfigError(
+            f"dim {dim} is too large: the parameters alone take {needed / 1e9:,.0f} GB, more than "
+            "this machine has"
+        )
     return Model.empty(model, dim, len(graph.entities), len(graph.relations))
 
 
@@ -229,8 +249,9 @@ def _train(
 
     def record_epoch(record: dict[str, Any]) -> None:
         if folder is not None:
-            if not history:
+            if not history:  # the options have carried an epoch, so they may stay
                 folder.cut_history(record["epoch"] - 1)
+                folder.write_config(config)
             folder.append_history(record)
         history.append(record)
         if on_epoch:

@@ -61,6 +61,10 @@ def load_checkpoint(path: Path, engine: TripleEngine) -> tuple[Progress, Model |
         if (header["model"], header["dim"]) != (model.family.name, str(model.dim)):
             raise ValueError(f"it is of {header['model']}, dim {header['dim']}")
         progress = Progress(**json.loads(header["progress"]))
+        if not (type(progress.epoch) is int and progress.epoch >= 0):
+            raise ValueError(f"epoch {progress.epoch!r}")
+        if not all(isinstance(x, int | float) for x in vars(progress).values()):
+            raise ValueError("its progress is garbled")
         for name, target in targets.items():
             if tensors[name].shape != target.shape:
                 raise ValueError(f"{name} of shape {tensors[name].shape}, not {target.shape}")

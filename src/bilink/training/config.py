@@ -63,6 +63,9 @@ class TrainingConfig:
             _at_least(name, getattr(self, name), 1)
         for name in ("seed", "threads", "validate_every", "validation_triples", "patience"):
             _at_least(name, getattr(self, name), 0)
+        for name, most in (("threads", 1024), ("negatives", 100_000), ("seed", 2**63)):
+            if getattr(self, name) > most:
+                raise ConfigError(f"{name} must be at most {most:,}, not {getattr(self, name):,}")
         for name in ("margin", "checkpoint_seconds"):
             _at_least(name, getattr(self, name), 0)
         for name in ("learning_rate", "init_scale", "decay"):
@@ -184,4 +187,4 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
 
 def _at_least(name: str, value: float, limit: float) -> None:
     if not limit <= value < math.inf:  # also refuses NaN
-        raise ConfigError(f"{name} must be at least {limit}, not {value}")
+        raise ConfigError(f"{name} must be a number from {limit} on, not {value}")

@@ -1,5 +1,6 @@
 """What a run will take, before it starts."""
 
+import os
 import time
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,14 @@ class Plan:
     seconds: float
     epochs: int
     threads: int
+
+
+def physical_memory() -> float:
+    """Bytes of memory in this machine, or infinity where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
 
 
 def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
