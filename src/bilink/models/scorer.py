@@ -113,13 +113,16 @@ class ModelScorer:
     def tolerances(self, queries: np.ndarray) -> np.ndarray:
         """Twice the bound on the rounding of an inner product; none for the Manhattan distance.
 
-        A sum of n products in any order is within n·ε·‖q‖·‖c‖ of the true one.
+        A sum of n products in any order is within n·u·Σ|qₖ cₖ| of the true one, u being half of ε,
+        and the sum of sizes is at most ‖q‖·‖c‖.  TransE's last column is bounded by itself.
         """
         if self._family.comparison is MANHATTAN:  # computed in one order, always
             return np.zeros(len(queries), dtype=self.dtype)
-        unit = float(np.finfo(self.dtype).eps)
-        bound = 2 * (self.width + 2) * unit * self._largest_norm
-        return (bound * _norms(queries)).astype(self.dtype)
+        sizes = _norms(queries) * self._largest_norm
+        if self._translates:
+            largest = float(self.candidates[:, -1].max(initial=0))
+            sizes = _norms(queries[:, :-1]) * largest**0.5 + largest
+        return ((self.width + 4) * np.finfo(self.dtype).eps * sizes).astype(self.dtype)
 
 
 def check_ids(ids: np.ndarray, count: int, kind: str) -> None:

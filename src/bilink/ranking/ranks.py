@@ -34,7 +34,7 @@ _SYNONYMS = {"mean": "realistic", "best": "optimistic", "worst": "pessimistic"}
 
 MEMORY_BUDGET = 512 * 2**20  # bytes
 _BLOCK = 256  # queries; more makes the products no faster
-_SEGMENT = 256  # scores that are counted together, and looked at singly where some are near
+_SEGMENT = 128  # scores that are counted together, and looked at singly where some are near
 
 
 def tie_rule(name: str) -> str:
