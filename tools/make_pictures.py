@@ -41,14 +41,14 @@ def draw_training(axes):
 
 
 def draw_ranking(axes):
-    found = [r for r in rows("ranking_speed") if r["data"] == "fb15k"]
+    found = [r for r in rows("ranking_speed") if r["data"] == "wn18"]
     for place, row in enumerate(reversed(found)):
         axes.barh(place + 0.2, row["bilink s"], 0.36, color=OURS)
         axes.barh(place - 0.2, row["PyKEEN s"], 0.36, color=PEER)
         axes.text(row["bilink s"] * 1.15, place + 0.2, f"{row['PyKEEN ×']:.0f} ×", va="center")
     axes.set_yticks(range(len(found)), [TITLES[row["model"]] for row in reversed(found)])
     axes.set_xscale("log")
-    axes.set_title("ranking FB15K's test split, seconds", loc="left")
+    axes.set_title("ranking WN18's test split, seconds", loc="left")
 
 
 def draw_quality(axes):
