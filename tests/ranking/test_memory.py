@@ -11,6 +11,7 @@ import numpy as np, bilink
 graph = bilink.load_graph("hsgene")
 model = bilink.Model.empty("transe", 100, len(graph.entities), len(graph.relations))
 np.random.default_rng(0).standard_normal(out=model.entities, dtype=np.float32)
+bilink.train("atlas", "transe", 4, epochs=1).evaluate()  # compiling takes memory of its own
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 before, peak, done = resident(), 0, False
@@ -36,5 +37,4 @@ print((peak - before) / 2**20)
 def test_ranking_a_large_graph_stays_inside_256_megabytes(real_data):
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    compiler = 60  # reading the compiled kernels for the first time takes some memory, too
-    assert float(done.stdout) < 256 + compiler
+    assert float(done.stdout) < 256

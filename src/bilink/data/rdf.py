@@ -12,7 +12,8 @@ from bilink.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-GENERATED = re.compile(r"[0-9a-f]{32}")  # the random name that the parser gives to []
+# The random name that the parser gives to []: 128 bits in hexadecimal, without leading zeros.
+GENERATED = re.compile(r"[0-9a-f]{24,32}")
 
 
 def read_rdf(path: Path, kind: str) -> "pl.DataFrame":

@@ -187,4 +187,4 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
 
 def _at_least(name: str, value: float, limit: float) -> None:
     if not limit <= value < math.inf:  # also refuses NaN
-        raise ConfigError(f"{name} must be a number from {limit} on, not {value}")
+        raise ConfigError(f"{name} must be at least {limit} and finite, not {value}")
