@@ -9,9 +9,9 @@ CODE = """
 import resource, threading, time
 import numpy as np, bilink
 graph = bilink.load_graph("hsgene")
-model = bilink.Model.empty("transe", 100, len(graph.entities), len(graph.relations))
+model = bilink.Model.empty("complex", 50, len(graph.entities), len(graph.relations))
 np.random.default_rng(0).standard_normal(out=model.entities, dtype=np.float32)
-bilink.train("atlas", "transe", 4, epochs=1).evaluate()  # compiling takes memory of its own
+bilink.train("atlas", "complex", 4, epochs=1).evaluate()  # compiling takes memory of its own
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 before, peak, done = resident(), 0, False

@@ -131,7 +131,7 @@ def test_blocks_and_threads_do_not_change_ranks(graph):
     model.entities[:] = random.normal(size=model.entities.shape)
     known = known_answers(graph, ("train",))
     taken = sum(index.nbytes for index in known.values()) + 120 * len(graph.test)
-    row = (len(graph.entities) + 4 * 2) * 4 / 0.9 + 1
+    row = (len(graph.entities) + 4 * 2) * 4 / 0.6 + 1
     results = [
         rank_triples(model.scorer, graph.test, known, memory=int(memory), threads=threads)
         for memory, threads in ((10**8, 1), (taken + row, 3), (taken + 6 * row, 3))

@@ -33,6 +33,7 @@ TIES = {"realistic": 0.5, "optimistic": 0.0, "pessimistic": 1.0}
 _SYNONYMS = {"mean": "realistic", "best": "optimistic", "worst": "pessimistic"}
 
 MEMORY_BUDGET = 512 * 2**20  # bytes
+_SHARE = 0.6  # of the memory, for score blocks; the rest is for BLAS and what is not counted
 _BLOCK = 256  # queries; more makes the products no faster
 _SEGMENT = 128  # scores that are counted together, and looked at singly where some are near
 
@@ -84,7 +85,7 @@ def rank_triples(
 
 def least_memory(scorer: Scorer, triples: np.ndarray, known: Mapping[str, KnownAnswers]) -> int:
     """The smallest budget with which these triples can be ranked."""
-    return _taken(scorer, triples, known) + math.ceil(_row_bytes(scorer) / 0.9) + 1
+    return _taken(scorer, triples, known) + math.ceil(_row_bytes(scorer) / _SHARE) + 1
 
 
 def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
@@ -92,7 +93,7 @@ def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
     if not 1 <= threads <= 1024:
         raise ConfigError(f"threads must be at least 1 and at most 1,024, not {threads:,}")
     row = _row_bytes(scorer)
-    rows = int(0.9 * memory) // row  # the rest is for what has not been counted
+    rows = int(_SHARE * memory) // row
     if rows < 1:
         missing = (row - memory) / 1e6 + 0.1
         raise ConfigError(
