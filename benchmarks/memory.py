@@ -71,8 +71,8 @@ def main():
     parser.add_argument("--large", default="hsgene", help="the large graph; empty to leave it out")
     options = parser.parse_args()
     runs = [("fb15k", model, 200, 10) for model in ("transe", "hole", "complex", "distmult")]
-    runs += [("fb15k", "rescal", 200, 1), ("fb15k", "transe", 100, 10)]
-    runs += [("fb15k", "complex", 50, 10)]
+    runs += [("fb15k", "rescal", 200, 1), ("fb15k", "transe", 100, 5)]
+    runs += [("fb15k", "complex", 50, 5)]
     if options.large:
         runs += [(options.large, "transe", 100, 5), (options.large, "complex", 50, 5)]
     rows = []

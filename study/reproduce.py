@@ -15,9 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import bilink
 from bilink.runs.folder import RunFolder, read_config_file
-from bilink.runs.run import load_source
+from bilink.runs.job import prepare
 
 
 def reproduce(folder):
@@ -25,14 +24,7 @@ def reproduce(folder):
     config = read_config_file(folder / "config.toml")
     with tempfile.TemporaryDirectory() as place:
         started = time.perf_counter()
-        run = bilink.train(
-            load_source(config),
-            config.model,
-            config.dim,
-            source=config.data,
-            out=Path(place) / "run",
-            options=config.training.to_dict(),
-        )
+        run = prepare(former=config).run(out=Path(place) / "run")
         minutes = (time.perf_counter() - started) / 60
         target = RunFolder(folder)
         for split in ("valid", "test"):

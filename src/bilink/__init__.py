@@ -19,9 +19,9 @@ _HOMES = {
     "describe": "bilink.data.statistics",
     "Model": "bilink.models.model",
     "Run": "bilink.runs.run",
-    "train": "bilink.runs.run",
-    "resume": "bilink.runs.run",
-    "load": "bilink.runs.run",
+    "train": "bilink.runs.job",
+    "resume": "bilink.runs.job",
+    "load": "bilink.runs.loading",
     "rank_entities": "bilink.evaluation.entity_ranking",
     "paired_test": "bilink.evaluation.significance",
 }
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from bilink.evaluation.entity_ranking import rank_entities as rank_entities
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model
+    from bilink.runs.job import resume as resume
+    from bilink.runs.job import train as train
+    from bilink.runs.loading import load as load
     from bilink.runs.run import Run as Run
-    from bilink.runs.run import load as load
-    from bilink.runs.run import resume as resume
-    from bilink.runs.run import train as train
 
 
 def __getattr__(name: str) -> Any:

@@ -191,7 +191,7 @@ def test_a_config_is_held_to_its_graph(folder):
     from dataclasses import replace
 
     from bilink.runs.folder import read_config_file
-    from bilink.runs.run import load_source
+    from bilink.runs.job import load_source
 
     config = replace(read_config_file(folder / "config.toml"), data={"source": "atlas"})
     with pytest.raises(DataError, match="not the one of the config"):
@@ -272,7 +272,7 @@ def test_questions_that_cannot_be_asked_get_a_sentence(folder):
 def test_validation_never_looks_at_test():
     """Known test answers stay rivals in validation: else the test split would help to choose."""
     from bilink.models.model import Model
-    from bilink.runs.run import validation
+    from bilink.runs.job import validation
 
     base = random_graph()
     valid = np.array([[0, 0, 1]])
@@ -285,7 +285,7 @@ def test_validation_never_looks_at_test():
     model.entities[:2] = 1  # every entity of a test triple outscores the answer
     ranking = bilink.rank_entities(model.scorer, graph, "valid", filter=("train", "valid"))
     assert ranking.metrics()["mrr"] < 0.2
-    assert validation(graph, run.config)(model) == pytest.approx(ranking.metrics()["mrr"])
+    assert validation(graph, run.config.training)(model) == pytest.approx(ranking.metrics()["mrr"])
 
 
 def test_a_graph_without_validation_triples_trains_to_the_end(tmp_path):

@@ -26,7 +26,7 @@ def demo(
 ) -> None:
     """Train five models on an atlas of the world, compare them, and ask them questions."""
     from bilink.data.loading import load_graph
-    from bilink.runs.run import train
+    from bilink.runs.job import train
 
     started = time.perf_counter()
     force = force or out == DEFAULT_OUT

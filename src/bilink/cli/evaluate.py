@@ -46,7 +46,7 @@ def evaluate(
     """
     from bilink.errors import ConfigError
     from bilink.evaluation.significance import paired_test
-    from bilink.runs.run import load
+    from bilink.runs.loading import load
 
     if csv_file is not None and csv_file.exists():
         raise ConfigError(f"{csv_file} exists; choose another name for --csv, or remove it")

@@ -24,7 +24,7 @@ def query(
     For example: `bilink query runs/first --head Austria --relation borders`, or
     `bilink query runs/first --tail Euro --relation "uses currency" --new`.
     """
-    from bilink.runs.run import load
+    from bilink.runs.loading import load
 
     answers = load(run).query(head=head, relation=relation, tail=tail, k=k, new=new)
     if json:

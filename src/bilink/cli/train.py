@@ -60,56 +60,30 @@ def train(
     `bilink train wn18 --model transe --dim 200 --set epochs=500 --set margin=0.5 --out runs/t`.
     All options of `--set` are listed by `bilink train --list-options`.
     """
-    from bilink.data.loading import load_graph
-    from bilink.errors import ConfigError
-    from bilink.runs import run as runs
     from bilink.runs.folder import read_config_file
-    from bilink.training.config import default_config, option_help, parse_options
+    from bilink.runs.job import prepare
+    from bilink.training.config import parse_options
 
     if list_options:
-        options_table = table(
-            ("option", "default", "meaning"), option_help(default_config(model or "complex"))
-        )
-        options_table.columns[-1].justify = "left"
-        console.print(options_table)
+        _list_options(model or "complex")
         return
-    former = read_config_file(config) if config is not None else None
-    settings = {**(former.training.to_dict() if former else {}), **parse_options(options or [])}
-    model = model or (former.model if former else "complex")
-    dim = dim if dim is not None else (former.dim if former else 100)
-    runs.check_options(model, dim, settings)
-    if data is None and former is not None:
-        source, graph = former.data, runs.load_source(former)
-    elif data is None:
-        raise ConfigError("say which graph to train on, for example: bilink train atlas")
-    else:
-        given = {"source": data, "columns": columns, "separator": separator}
-        source = {key: value for key, value in given.items() if value is not None}
-        graph = load_graph(**source)
-    complain(repr(graph))
-    out = out or Path("runs") / f"{graph.name}-{model}"
-    plan = runs.plan(graph, model, dim, settings)
-    complain(
-        f"{plan.title} of dim {dim}: {plan.parameters:,} parameters, about "
-        f"{show_bytes(plan.memory)} of memory, at most {_minutes(plan.seconds)} "
-        f"on {plan.threads} thread(s)"
+    job = prepare(
+        data,
+        model,
+        dim,
+        parse_options(options or []),
+        former=read_config_file(config) if config is not None else None,
+        columns=columns,
+        separator=separator,
     )
-    if plan.threads > 1:
-        complain("several threads: fast, but not exactly repeatable (--set threads=1 is)", "dim")
+    complain(repr(job.graph))
+    plan = job.plan()
+    _show_plan(plan, job.config.dim)
     if dry_run:
         return
+    out = out or Path("runs") / f"{job.graph.name}-{job.config.model}"
     with _stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
-        run = runs.train(
-            graph,
-            model,
-            dim,
-            source=source,
-            out=out,
-            force=force,
-            options=settings,
-            on_epoch=on_epoch,
-            should_stop=should_stop,
-        )
+        run = job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
     _report(run)
 
 
@@ -122,7 +96,7 @@ def resume(
 
     For example: `bilink resume runs/first`, or `bilink resume runs/first --set epochs=1000`.
     """
-    from bilink.runs import run as runs
+    from bilink.runs import job
     from bilink.runs.folder import RunFolder
     from bilink.training.config import parse_options
 
@@ -131,11 +105,29 @@ def resume(
     training = folder.read_config().training.with_options(settings)
     done = len(folder.read_history())
     with _stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
-        result = runs.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
+        result = job.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
     if json:
         print_json({"run": str(run), "stopped": result.stopped, **vars(result.progress)})
     else:
         _report(result)
+
+
+def _list_options(model: str) -> None:
+    from bilink.training.config import default_config, option_help
+
+    found = table(("option", "default", "meaning"), option_help(default_config(model)))
+    found.columns[-1].justify = "left"
+    console.print(found)
+
+
+def _show_plan(plan: Any, dim: int) -> None:
+    complain(
+        f"{plan.title} of dim {dim}: {plan.parameters:,} parameters, about "
+        f"{show_bytes(plan.memory)} of memory, at most {_minutes(plan.seconds)} "
+        f"on {plan.threads} thread(s)"
+    )
+    if plan.threads > 1:
+        complain("several threads: fast, but not exactly repeatable (--set threads=1 is)", "dim")
 
 
 @contextmanager

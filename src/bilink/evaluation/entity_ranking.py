@@ -1,7 +1,7 @@
 """Entity ranking: hide the head or the tail of each held-out triple and ask for it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from bilink.data.graph import SPLITS, Graph
-from bilink.data.index import known_answers
+from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.statistics import CATEGORIES, categories
 from bilink.errors import DataError
 from bilink.evaluation.metrics import HITS, gains, rank_metrics
 from bilink.models.scorer import SIDES, Scorer, Side
-from bilink.ranking.ranks import MEMORY_BUDGET, Ranks, rank_triples, tie_rule
+from bilink.ranking.ranks import Ranks, rank_triples, tie_rule
 
 RESAMPLES = 1000
 
@@ -26,13 +26,21 @@ class EntityRanking:
     split: str
     filter: tuple[str, ...]  # splits whose other answers do not count as rivals; empty is "raw"
     ties: str
-    fingerprint: str  # of the graph
     unseen: int  # triples with an entity that training never saw; they are kept
     seconds: float
     triples: np.ndarray
     ranks: dict[Side, Ranks]
-    relation_names: tuple[str, ...]
-    categories: Sequence[str | None]  # of each relation; None where training has no such triple
+    graph: Graph
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the graph."""
+        return self.graph.fingerprint
+
+    @cached_property
+    def categories(self) -> Sequence[str | None]:
+        """Of each relation; None where training has no such triple."""
+        return categories(self.graph)
 
     @cached_property
     def _values(self) -> dict[Side, np.ndarray]:
@@ -58,7 +66,7 @@ class EntityRanking:
         for where in sorted(groups, key=len, reverse=True):
             r = self.triples[where[0], 1]
             row = {
-                "relation": self.relation_names[r],
+                "relation": self.graph.relations.names[r],
                 "category": self.categories[r],
                 "triples": len(where),
             }
@@ -126,11 +134,16 @@ def rank_entities(
     filter: Sequence[str] = SPLITS,
     ties: str = "realistic",
     triples: np.ndarray | None = None,
-    memory: int = MEMORY_BUDGET,
+    known: Mapping[str, KnownAnswers] | None = None,
+    memory: int | None = None,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> EntityRanking:
-    """Rank the triples of ``split`` (or only ``triples``) of ``graph`` with ``scorer``."""
+    """Rank the triples of ``split`` (or only ``triples``) of ``graph`` with ``scorer``.
+
+    ``filter`` names the splits whose other answers are no rivals; ``known``, their index, need not
+    be given, but saves time where many rankings use the same one.
+    """
     chosen = graph.split(split) if triples is None else triples
     if len(chosen) == 0:
         raise DataError(f"graph {graph.name!r} has no {split} triples to rank")
@@ -141,7 +154,7 @@ def rank_entities(
         )
     rule = tie_rule(ties)
     started = time.perf_counter()
-    known = known_answers(graph, filter)
+    known = known or known_answers(graph, filter)
     ranks = rank_triples(scorer, chosen, known, memory=memory, threads=threads, progress=progress)
     seconds = time.perf_counter() - started
     unseen = np.isin(chosen[:, [0, 2]], graph.unseen_entities).any(axis=1)
@@ -149,11 +162,9 @@ def rank_entities(
         split=split,
         filter=tuple(filter),
         ties=rule,
-        fingerprint=graph.fingerprint,
         unseen=int(unseen.sum()),
         seconds=seconds,
         triples=chosen,
         ranks=ranks,
-        relation_names=graph.relations.names,
-        categories=categories(graph),
+        graph=graph,
     )

@@ -17,12 +17,6 @@ def fill_queries(entities, relations, given, relation_ids, hide_head, out):
             tail_query(entities[given[i]], relations[relation_ids[i]], out[i])
 
 
-def score_pairs(queries, entities, answers, out):
-    """out[i] = inner(queries[i], entities[answers[i]])."""
-    for i in range(answers.shape[0]):
-        out[i] = inner(queries[i], entities[answers[i]])
-
-
 def score_block(queries, entities, out):
     """out[i, j] = inner(queries[i], entities[j]), for comparisons that are no matrix product."""
     for i in range(queries.shape[0]):

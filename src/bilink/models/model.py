@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from bilink.errors import ConfigError, DataError
-from bilink.models import kernels
 from bilink.models.registry import Family
 from bilink.models.registry import family as find_family
-from bilink.models.scorer import ModelScorer, check_ids
+from bilink.models.scorer import Scorer, model_scorer
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,22 +50,13 @@ class Model:
         )
 
     @cached_property
-    def scorer(self) -> ModelScorer:
+    def scorer(self) -> Scorer:
         """The scorer of the present parameters; make the model anew when they change."""
-        return ModelScorer(self.family, self.entities, self.relations)
+        return model_scorer(self.family, self.entities, self.relations)
 
     def score(self, triples: np.ndarray) -> np.ndarray:
         """The score of each (head, relation, tail); higher is more likely."""
-        triples = np.asarray(triples).reshape(-1, 3)
-        heads, relations, tails = triples.T
-        check_ids(triples[:, ::2].ravel(), len(self.entities), "entity")
-        check_ids(relations, len(self.relations), "relation")
-        rows = np.empty((len(triples), self.entities.shape[1]), dtype=self.entities.dtype)
-        scores = np.empty(len(triples), dtype=self.entities.dtype)
-        bind = self.family.bind
-        bind(kernels.fill_queries)(self.entities, self.relations, heads, relations, False, rows)
-        bind(kernels.score_pairs)(rows, self.entities, tails, scores)
-        return scores
+        return self.scorer.score(triples)
 
     def __repr__(self) -> str:
         return (

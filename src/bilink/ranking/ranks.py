@@ -65,27 +65,24 @@ def rank_triples(
     triples: np.ndarray,
     known: Mapping[str, KnownAnswers],
     *,
-    memory: int = MEMORY_BUDGET,
+    memory: int | None = None,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[Side, Ranks]:
     """Rank the head and the tail of each triple among all entities.
 
     ``memory`` bounds the bytes that ranking takes beside the model and the graph: the known
-    answers, what the scorer keeps, and blocks of scores.  ``progress`` is called with the number of
-    queries just done.
+    answers, what the scorer keeps, and blocks of scores; without it they take 512 MiB, or more
+    where that cannot be enough.  ``progress`` is called with the number of queries just done.
     """
-    spare = memory - _taken(scorer, triples, known)
+    taken = scorer.nbytes + sum(index.nbytes for index in known.values()) + 120 * len(triples)
+    least = math.ceil(_row_bytes(scorer) / _SHARE) + 1
+    spare = max(MEMORY_BUDGET - taken, least) if memory is None else memory - taken
     size, threads = block_size(scorer, spare, threads or os.cpu_count() or 1)
     return {
         side: _rank_side(scorer, triples, known[side], side, size, threads, progress)
         for side in SIDES
     }
-
-
-def least_memory(scorer: Scorer, triples: np.ndarray, known: Mapping[str, KnownAnswers]) -> int:
-    """The smallest budget with which these triples can be ranked."""
-    return _taken(scorer, triples, known) + math.ceil(_row_bytes(scorer) / _SHARE) + 1
 
 
 def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
@@ -106,10 +103,6 @@ def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
 
 def _row_bytes(scorer: Scorer) -> int:
     return (scorer.n_entities + 4 * scorer.width) * scorer.dtype.itemsize
-
-
-def _taken(scorer: Scorer, triples: np.ndarray, known: Mapping[str, KnownAnswers]) -> int:
-    return scorer.nbytes + sum(index.nbytes for index in known.values()) + 120 * len(triples)
 
 
 def _rank_side(

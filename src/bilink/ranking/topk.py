@@ -19,7 +19,7 @@ def top_candidates(
     check_finite(scorer, queries)
     scores = np.empty((1, scorer.n_entities), dtype=scorer.dtype)
     scorer.score_block(queries, scores)
-    row = scores[0] + scorer.offsets(queries)[0]
+    row = scores[0]
     row[exclude] = -np.inf
     k = max(0, min(k, int(np.count_nonzero(np.isfinite(row)))))
     if k == 0:

@@ -137,11 +137,6 @@ class RunFolder:
 
     # -- config, graph, model --------------------------------------------------------------------
 
-    def write_start(self, config: RunConfig, graph: Graph) -> None:
-        """Write what is known before training; the config last, since it makes the run valid."""
-        self._write_graph(graph)
-        write_text(self.path / "config.toml", tomli_w.dumps(config.to_dict()))
-
     def write_config(self, config: RunConfig) -> None:
         """Replace the config, for example when a run is made longer."""
         write_text(self.path / "config.toml", tomli_w.dumps(config.to_dict()))
@@ -151,7 +146,8 @@ class RunFolder:
         self.check()
         return read_config_file(self.path / "config.toml")
 
-    def _write_graph(self, graph: Graph) -> None:
+    def write_graph(self, graph: Graph) -> None:
+        """Keep the graph, so that the run needs nothing else."""
         header = {"format": GRAPH_FORMAT, "version": str(VERSION), "name": graph.name}
         save_tensors(
             {split: graph.split(split) for split in SPLITS}, header, self.path / "graph.safetensors"

@@ -1,0 +1,245 @@
+"""A job: a graph and a config, ready to be trained."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilink.data.graph import Graph
+from bilink.data.index import known_answers
+from bilink.data.loading import load_graph
+from bilink.errors import ConfigError, DataError, RunError
+from bilink.evaluation.entity_ranking import rank_entities
+from bilink.models.model import Model
+from bilink.models.registry import family
+from bilink.models.scorer import model_scorer
+from bilink.runs.folder import RunConfig, RunFolder
+from bilink.runs.trained import TrainedRun
+from bilink.training import estimate
+from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig, default_config
+from bilink.training.estimate import Plan
+from bilink.training.loop import INTERRUPTED, fit
+
+OnEpoch = Callable[[dict[str, Any]], None]
+ShouldStop = Callable[[], bool]
+_VALIDATION_FILTER = ("train", "valid")  # the test split is not looked at
+
+
+def train(
+    data: Graph | str | Path,
+    model: str = "complex",
+    dim: int = 100,
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    options: Mapping[str, Any] | None = None,
+    on_epoch: OnEpoch | None = None,
+    should_stop: ShouldStop = lambda: False,
+    **more_options: Any,
+) -> TrainedRun:
+    """Train ``model`` on ``data``, a graph, a path or a catalogue name.
+
+    ``options`` and further keywords are those of ``TrainingConfig``, for example ``epochs=500`` or
+    ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
+    resumed; a folder that exists is overwritten with ``force`` only.
+    """
+    job = prepare(data, model, dim, {**(options or {}), **more_options})
+    return job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
+
+
+def prepare(
+    data: Graph | str | Path | None = None,
+    model: str | None = None,
+    dim: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    former: RunConfig | None = None,
+    **reading: Any,
+) -> "Job":
+    """Check what a run is told, and load its graph.
+
+    What is not said is taken from ``former``, the config of another run, or from the defaults of
+    the model.  ``reading`` says how ``load_graph`` should read ``data``.
+    """
+    model = model or (former.model if former else "complex")
+    dim = dim if dim is not None else (former.dim if former else 100)
+    if dim < 1:
+        raise ConfigError(f"dim must be at least 1, not {dim}")
+    name = family(model).name
+    start = former.training if former else default_config(name)
+    training = start.with_options(options or {})
+    if data is None and former is None:
+        raise ConfigError("say which graph to train on, for example: bilink train atlas")
+    if data is None and former is not None:
+        source, graph = former.data, load_source(former)
+    elif isinstance(data, Graph):
+        source, graph = {"source": data.name}, data
+    else:
+        said = {key: value for key, value in reading.items() if value is not None}
+        source = {"source": str(data), **said}
+        graph = load_graph(**source)
+    config = RunConfig(
+        data=source, fingerprint=graph.fingerprint, model=name, dim=dim, training=training
+    )
+    return Job(graph, config)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A graph and a config, ready to be trained."""
+
+    graph: Graph
+    config: RunConfig
+
+    def __post_init__(self) -> None:
+        sizes = (len(self.graph.entities), len(self.graph.relations))
+        widths = family(self.config.model).widths(self.config.dim)
+        needed = 4 * sum(rows * width for rows, width in zip(sizes, widths, strict=True))
+        if needed > estimate.physical_memory():
+            raise ConfigError(
+                f"dim {self.config.dim} is too large: the parameters alone take "
+                f"{needed / 1e9:,.0f} GB, more than this machine has"
+            )
+
+    def plan(self) -> Plan:
+        """What training will take in memory and time."""
+        return estimate.plan(self.graph, self._empty(), self.config.training)
+
+    def run(
+        self,
+        *,
+        out: str | Path | None = None,
+        force: bool = False,
+        on_epoch: OnEpoch | None = None,
+        should_stop: ShouldStop = lambda: False,
+    ) -> TrainedRun:
+        """Train from the start; with ``out``, in a new folder."""
+        if out is None:
+            return self._train(None, on_epoch, should_stop)
+        folder = RunFolder(out)
+        with folder.created(force):
+            folder.write_graph(self.graph)
+            folder.write_config(self.config)  # last, since it makes the run valid
+            return self._train(folder, on_epoch, should_stop)
+
+    def resume(
+        self, folder: RunFolder, on_epoch: OnEpoch | None, should_stop: ShouldStop
+    ) -> TrainedRun:
+        """Go on in ``folder`` from its checkpoint, or from the start without one."""
+        with folder.locked():
+            return self._train(folder, on_epoch, should_stop)
+
+    def _empty(self) -> Model:
+        sizes = (len(self.graph.entities), len(self.graph.relations))
+        return Model.empty(self.config.model, self.config.dim, *sizes)
+
+    def _train(
+        self, folder: RunFolder | None, on_epoch: OnEpoch | None, should_stop: ShouldStop
+    ) -> TrainedRun:
+        history: list[dict[str, Any]] = []
+
+        def record_epoch(record: dict[str, Any]) -> None:
+            if folder is not None:
+                if not history:  # the options have carried an epoch, so they may stay
+                    folder.cut_history(record["epoch"] - 1)
+                    folder.write_config(self.config)
+                folder.append_history(record)
+            history.append(record)
+            if on_epoch:
+                on_epoch(record)
+
+        result = fit(
+            self._empty(),
+            self.graph,
+            self.config.training,
+            validate=validation(self.graph, self.config.training),
+            on_epoch=record_epoch,
+            checkpoint=folder.checkpoint if folder else None,
+            should_stop=should_stop,
+        )
+        if folder is not None:
+            if result.stopped != INTERRUPTED:
+                if history:  # the model is another one, so what was found before does not hold
+                    folder.remove("metrics.json")
+                folder.write_model(result.model)
+            history = folder.read_history()
+        return TrainedRun(
+            self.graph,
+            result.model,
+            self.config,
+            history,
+            result.progress,
+            result.stopped,
+            folder.path if folder else None,
+        )
+
+
+def resume(
+    path: str | Path,
+    *,
+    options: Mapping[str, Any] | None = None,
+    on_epoch: OnEpoch | None = None,
+    should_stop: ShouldStop = lambda: False,
+) -> TrainedRun:
+    """Go on with the run in ``path`` from its last checkpoint, or from the start without one.
+
+    ``options`` may change what the rest of the run does, for example ``{"epochs": 1000}``, but not
+    what it has started from.
+    """
+    folder = RunFolder(path)
+    config = folder.read_config()
+    config = replace(config, training=_changed(config.training, options or {}, folder))
+    if folder.model.exists() and not folder.checkpoint.exists():
+        raise RunError(f"{path} is finished, and its checkpoint is gone: it cannot go on")
+    return Job(folder.read_graph(), config).resume(folder, on_epoch, should_stop)
+
+
+def _changed(
+    training: TrainingConfig, options: Mapping[str, Any], folder: RunFolder
+) -> TrainingConfig:
+    """The options for the rest of a run, if they fit what is done already."""
+    for key in options:
+        if key in FIXED_ONCE_STARTED:
+            raise ConfigError(f"{key} cannot change in the middle of a run; train a new one")
+    changed, done = training.with_options(options), len(folder.read_history())
+    if options and changed.epochs < done:
+        raise ConfigError(f"epochs cannot be {changed.epochs}: {done} are done already")
+    return changed
+
+
+def load_source(config: RunConfig) -> Graph:
+    """The graph that a config names, if it is still the same."""
+    graph = load_graph(**config.data)
+    if graph.fingerprint != config.fingerprint:
+        raise DataError(
+            f"the graph at {config.data['source']} is not the one of the config: its fingerprint "
+            f"is {graph.fingerprint}, not {config.fingerprint}. Name the graph to train on it."
+        )
+    return graph
+
+
+def validation(graph: Graph, training: TrainingConfig) -> Callable[[Model], float] | None:
+    """The validation MRR on a fixed sample; only train and valid are looked at."""
+    size = min(training.validation_triples, len(graph.valid))
+    if size == 0:
+        return None
+    random = np.random.default_rng([training.seed, 2])
+    sample = graph.valid[np.sort(random.choice(len(graph.valid), size, replace=False))]
+    known = known_answers(graph, _VALIDATION_FILTER)
+
+    def validate(model: Model) -> float:
+        scorer = model_scorer(model.family, model.entities, model.relations)  # as they are now
+        ranking = rank_entities(
+            scorer,
+            graph,
+            "valid",
+            filter=_VALIDATION_FILTER,
+            triples=sample,
+            known=known,
+            threads=training.threads or None,
+        )
+        return ranking.metrics()["mrr"]
+
+    return validate

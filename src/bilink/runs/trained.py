@@ -1,0 +1,67 @@
+"""The run of one trained model."""
+
+from pathlib import Path
+from typing import Any
+
+from bilink.data.graph import Graph
+from bilink.errors import RunError
+from bilink.models.model import Model
+from bilink.models.scorer import Scorer
+from bilink.runs.folder import RunConfig, RunFolder
+from bilink.runs.run import Run
+from bilink.training.checkpoints import Progress
+
+
+class TrainedRun(Run):
+    """A trained model, and how it came about."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        model: Model,
+        config: RunConfig,
+        history: list[dict[str, Any]],
+        progress: Progress,
+        stopped: str,
+        path: Path | None = None,
+    ):
+        self.graph, self.path = graph, path
+        self.model, self.config, self.history, self.progress = model, config, history, progress
+        self.stopped = stopped  # why training ended
+
+    @property
+    def scorer(self) -> Scorer:
+        """What ranks and answers."""
+        return self.model.scorer
+
+    def __repr__(self) -> str:
+        return f"Run({self.model!r} of {self.graph.name!r})"
+
+
+def read_trained(folder: RunFolder) -> TrainedRun:
+    """Read a finished run from its folder."""
+    config = folder.read_config()
+    model = folder.read_model()
+    graph = folder.read_graph()
+    sizes = (len(model.entities), len(model.relations))
+    fits = {
+        "graph": graph.fingerprint == config.fingerprint,
+        "model": (model.family.name, model.dim) == (config.model, config.dim)
+        and sizes == (len(graph.entities), len(graph.relations)),
+    }
+    for part, right in fits.items():
+        if not right:
+            raise RunError(f"{folder.path}: the {part} is not the one that config.toml describes")
+    history = folder.read_history()
+    progress = _progress_of(history)
+    return TrainedRun(graph, model, config, history, progress, "finished", folder.path)
+
+
+def _progress_of(history: list[dict[str, Any]]) -> Progress:
+    """How far a finished run came, as its history tells."""
+    progress = Progress(epoch=len(history))
+    validated = [record for record in history if "validation_mrr" in record]
+    if validated:
+        best = max(validated, key=lambda record: record["validation_mrr"])
+        progress.best_mrr, progress.best_epoch = best["validation_mrr"], best["epoch"]
+    return progress
