@@ -32,6 +32,12 @@ def test_a_second_process_compiles_nothing_and_no_compilation_changes_a_bit(tmp_
     found = [run(CODE, BILINK_CACHE=str(place)).split() for place in places]
     assert [int(misses) > 0 for misses, _ in found] == [True, False, True]
     assert len({bits for _, bits in found}) == 1
+    for path in places[0].rglob("*.nb?"):  # a damaged cache is compiled and written anew
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert [int(run(CODE, BILINK_CACHE=str(places[0])).split()[0]) > 0 for _ in range(2)] == [
+        True,
+        False,
+    ]
 
 
 def test_without_a_place_for_the_cache_it_still_works(tmp_path):

@@ -9,7 +9,7 @@ import hashlib
 import os
 import types
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache as remember
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(folder or "")
     try:
-        return numba.njit(
+        compiled = numba.njit(
             function,
             fastmath=FASTMATH,
             nogil=True,
@@ -54,6 +54,25 @@ def kernel(function: Callable[..., Any]) -> Any:
         )
     finally:
         settings.CACHE_DIR = before
+    _compile_where_the_cache_is_damaged(compiled)
+    return compiled
+
+
+def _compile_where_the_cache_is_damaged(compiled: Any) -> None:
+    """Let a kernel whose file on disk cannot be read be compiled and written anew."""
+    cache = getattr(compiled, "_cache", None)
+    if not hasattr(cache, "load_overload"):  # compiling is turned off
+        return
+    load = cache.load_overload
+
+    def load_or_forget(signature: Any, context: Any) -> Any:
+        try:
+            return load(signature, context)
+        except Exception:  # whatever a file of random bytes may raise
+            cache.flush()
+            return None
+
+    cache.load_overload = load_or_forget
 
 
 def bind(template: Callable[..., Any], verbs: Mapping[str, Any], name: str) -> Any:
@@ -69,7 +88,7 @@ def bind(template: Callable[..., Any], verbs: Mapping[str, Any], name: str) -> A
     return kernel(twin)
 
 
-@cache
+@remember
 def _cache_folder() -> Path | None:
     """A folder named by a hash of our sources, or None where nothing can be written.
 

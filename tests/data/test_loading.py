@@ -149,6 +149,29 @@ def test_an_openke_folder_is_read_by_its_indexes(tmp_path, gap):
         load_graph(folder)
 
 
+def test_folders_of_indexes_that_lack_their_names_or_counts_are_refused(tmp_path):
+    (tmp_path / "train.del").write_text("0\t0\t1\n")
+    with pytest.raises(DataError, match=r"entity_ids\.del .* missing"):
+        load_graph(tmp_path)
+    (tmp_path / "train.del").unlink()
+    (tmp_path / "train2id.txt").write_text("1\n0 1 0\n")
+    (tmp_path / "relation2id.txt").write_text("1\nr\t0\n")
+    (tmp_path / "entity2id.txt").write_text("a\t0\nb\t1\n")
+    with pytest.raises(DataError, match=r"entity2id\.txt:1: the first line .* number"):
+        load_graph(tmp_path)
+    (tmp_path / "entity2id.txt").write_text("2\na\t0\nb\t1\n")
+    (tmp_path / "train2id.txt").write_text("0 1 0\n")
+    with pytest.raises(DataError, match=r"train2id\.txt:1: the first line .* number"):
+        load_graph(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="neither a file nor a folder"):
+        load_graph(tmp_path / "pipe")
+
+
 def test_openke_names_may_contain_spaces(tmp_path):
     folder = make(
         tmp_path / "g",

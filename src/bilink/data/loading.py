@@ -37,6 +37,8 @@ def load_graph(
             raise DataError(f"{path}: there is no such file or folder")
         path = catalogue.resolve(source)
         name = name or catalogue.entry(source).name
+    if not path.is_dir() and not path.is_file():
+        raise DataError(f"{path}: neither a file nor a folder; write the triples to a file first")
     options: dict[str, Any] = {"columns": columns, "separator": separator, "header": header}
     if path.is_dir():
         name = name or path.resolve().name

@@ -12,7 +12,7 @@ from bilink.data.files import NAMES, TripleTable, parse
 from bilink.data.graph import SPLITS
 from bilink.data.layout import Layout
 from bilink.data.notices import warn
-from bilink.data.text import cut, line_at, read_pairs, read_text
+from bilink.data.text import cut, excerpt, line_at, read_pairs, read_text
 from bilink.errors import DataError
 
 Names = dict[str, np.ndarray]  # by kind, the names in the order of their indexes
@@ -21,7 +21,7 @@ KINDS = ("entity", "relation")
 
 def is_libkge(folder: Path) -> bool:
     """Whether ``folder`` has the files of a LibKGE dataset."""
-    return all((folder / f"{f}.del").exists() for f in ("train", "entity_ids", "relation_ids"))
+    return (folder / "train.del").exists()
 
 
 def is_openke(folder: Path) -> bool:
@@ -34,6 +34,11 @@ def read_libkge(folder: Path) -> tuple[list[TripleTable | None], dict[str, str],
     names, labels = {}, {}
     for kind in KINDS:
         path = folder / f"{kind}_ids.del"
+        if not path.exists():
+            raise DataError(
+                f"{folder}: train.del holds indexes, as LibKGE writes them, but {path.name} with "
+                "the names is missing; add it, or rename train.del to train.tsv if it holds names"
+            )
         names[kind] = _by_index(read_pairs(path), path)
         strings = folder / f"{kind}_strings.del"
         pairs = read_pairs(strings) if strings.exists() else []
@@ -48,7 +53,8 @@ def read_openke(folder: Path) -> list[TripleTable | None]:
     names = {}
     for kind in KINDS:
         path = folder / f"{kind}2id.txt"
-        lines = [line.rstrip() for line in read_text(path).decode().split("\n")[1:]]
+        text = _after_count(read_text(path), path).decode()
+        lines = [line.rstrip() for line in text.split("\n")]
         pairs = [line.rpartition("\t" if "\t" in line else " ") for line in lines if line]
         names[kind] = _by_index([(index, name.rstrip()) for name, _, index in pairs], path)
     return [_table(folder / f"{s}2id.txt", names, (0, 2, 1), first_line=True) for s in SPLITS]
@@ -104,8 +110,18 @@ def _index_text(path: Path, first_line: bool) -> bytes:
     data = re.sub(rb"[ \t]+\n", b"\n", read_text(path))
     if not first_line:
         return data
+    return b"\n" + _after_count(data, path)
+
+
+def _after_count(data: bytes, path: Path) -> bytes:
+    """The lines after the first, which must be a number, and should be theirs."""
     count, _, rest = data.partition(b"\n")
-    lines = rest.count(b"\n")
-    if count.strip() != str(lines).encode():
+    if not count.strip().isdigit():
+        raise DataError(
+            f"{path}:1: the first line of an OpenKE file is the number of lines that follow, "
+            f"found {excerpt(data, slice(0, len(count)))}; add it"
+        )
+    lines = len([line for line in rest.split(b"\n") if line.strip()])
+    if int(count) != lines:
         warn(f"{path}: the first line says {count.decode()!r}, but {lines:,} lines follow")
-    return b"\n" + rest
+    return rest
