@@ -12,6 +12,7 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.loading import load_graph
 from bilink.errors import ConfigError, DataError, RunError
+from bilink.evaluation.classification import Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.evaluation.metrics import gains
 from bilink.models.model import Model
@@ -89,6 +90,10 @@ class Run:
     def evaluate(self, split: str = "test", **protocol: Any) -> EntityRanking:
         """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for options."""
         return rank_entities(self.scorer, self.graph, split, **protocol)
+
+    def classify(self, split: str = "test", **protocol: Any) -> Classification:
+        """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
+        return classify_triples(self.model.score, self.graph, split, **protocol)
 
     def __repr__(self) -> str:
         return f"Run({self.model!r} of {self.graph.name!r})"
