@@ -37,9 +37,10 @@ def gains(ranks: np.ndarray, metric: str) -> np.ndarray:
 def binary_metrics(labels: np.ndarray, margins: np.ndarray) -> dict[str, float]:
     """The metrics of calling true what has a margin above 0.
 
-    As scikit-learn defines them, but a hundred times faster on the few triples of one relation of a
-    thousand.  Where nothing is called true, precision and F1 are 0; NaN is what is not defined: all
-    without triples, recall without true ones, AUC and average precision without both kinds.
+    As scikit-learn defines them (the tests compare), without what a call of it costs: a graph may
+    have a thousand relations.  Where nothing is called true, precision and F1 are 0.  NaN is what
+    is not defined: all without triples, recall without true ones, AUC and average precision
+    without both kinds.
     """
     found = dict.fromkeys(BINARY_METRICS, float("nan"))
     n, positives = len(labels), int(np.count_nonzero(labels))
