@@ -49,3 +49,28 @@ def pair_loss(loss, margin, positive, negative):
     if loss == "sigmoid-margin":
         return max(0.0, margin + sigmoid(negative) - sigmoid(positive))
     return np.log1p(np.exp(-positive)) + np.log1p(np.exp(negative))
+
+
+def correct(scores, labels, threshold):
+    """How many labels are right if what scores above the threshold is called true."""
+    return sum((score > threshold) == label for score, label in zip(scores, labels, strict=True))
+
+
+def cuts(scores):
+    """A threshold below all scores, between any two that differ, and above all."""
+    levels = sorted(set(scores))
+    return [levels[0] - 1, *((a + b) / 2 for a, b in zip(levels, levels[1:])), levels[-1] + 1]  # noqa: B905, RUF007
+
+
+def confusion_metrics(labels, called):
+    """Accuracy, precision, recall and F1 by their definitions; 0 where there is nothing."""
+    pairs = list(zip(labels, called, strict=True))
+    hits = pairs.count((True, True))
+    precision = hits / called.count(True) if any(called) else 0
+    recall = hits / labels.count(True) if any(labels) else 0
+    return {
+        "accuracy": sum(a == b for a, b in pairs) / len(pairs),
+        "precision": precision,
+        "recall": recall,
+        "f1": 2 * precision * recall / (precision + recall) if hits else 0,
+    }

@@ -17,12 +17,14 @@ _HOMES = {
     "load_graph": "bilink.data.loading",
     "graph_from_triples": "bilink.data.loading",
     "describe": "bilink.data.statistics",
+    "sample_negatives": "bilink.data.negatives",
     "Model": "bilink.models.model",
     "Run": "bilink.runs.run",
     "train": "bilink.runs.job",
     "resume": "bilink.runs.job",
     "load": "bilink.runs.loading",
     "rank_entities": "bilink.evaluation.entity_ranking",
+    "classify_triples": "bilink.evaluation.classification",
     "paired_test": "bilink.evaluation.significance",
 }
 __all__ = [*_HOMES, "__version__"]
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from bilink.data.graph import Graph as Graph
     from bilink.data.loading import graph_from_triples as graph_from_triples
     from bilink.data.loading import load_graph as load_graph
+    from bilink.data.negatives import sample_negatives as sample_negatives
     from bilink.data.statistics import describe as describe
     from bilink.errors import BilinkError as BilinkError
+    from bilink.evaluation.classification import classify_triples as classify_triples
     from bilink.evaluation.entity_ranking import rank_entities as rank_entities
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model

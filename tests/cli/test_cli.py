@@ -50,6 +50,32 @@ def test_evaluate_prints_a_table_a_csv_and_a_comparison(run, tmp_path):
     assert len(lines) == 15
 
 
+def test_classify_prints_the_agreed_json_alone(run):
+    done = bilink("classify", run, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    rates = {"accuracy", "precision", "recall", "f1", "auc", "average_precision"}
+    assert all(0 <= found[name] <= 1 for name in rates)
+    assert rates | {"relation", "threshold"} < set(found["relations"][0])
+    assert (found["split"], found["seed"]) == ("test", 0)
+    assert (found["negatives"], found["thresholds"]["chosen_on"]) == (
+        "sampled by position",
+        "valid",
+    )
+    found.pop("relations")
+    assert found in json.loads((run / "metrics.json").read_text()).values()
+
+
+def test_classify_prints_a_table_and_a_csv(run, tmp_path):
+    done = bilink("classify", run, "--split", "valid", "--csv", tmp_path / "relations.csv")
+    assert done.returncode == 0, done.stderr
+    assert "mean over relations" in done.stdout
+    assert "which flatters" in done.stdout
+    lines = (tmp_path / "relations.csv").read_text().splitlines()
+    assert lines[0].startswith("relation,positives,negatives,threshold,threshold_examples,accuracy")
+    assert len(lines) == 15
+
+
 def test_query_prints_the_agreed_json(run):
     done = bilink("query", run, "--head", "Austria", "--relation", "borders", "-k", 3, "--json")
     answers = json.loads(done.stdout)["answers"]
@@ -122,6 +148,7 @@ def test_resume_and_config_repeat_a_run(run, tmp_path):
         (["train", "atlas", "--set", "epochs"], "key=value"),
         (["train", "atlas", "--config", "nowhere.toml"], "nowhere.toml"),
         (["evaluate", "nowhere"], "no run at"),
+        (["classify", "nowhere"], "no run at"),
         (["resume", "nowhere"], "no run at"),
         (["query", "nowhere", "--head", "x"], "no run at"),
         (["data", "describe", "nowhere"], "neither a file"),
@@ -144,6 +171,7 @@ def test_mistakes_about_a_run_get_one_sentence(run):
         (["evaluate", run, "--ties", "random"], "tie rule"),
         (["evaluate", run, "--memory", "lots"], "256MB"),
         (["evaluate", run, "--memory", "1k"], "too small"),
+        (["classify", run, "--seed", -1], "seed must be at least 0"),
         (["query", run, "--head", "Austria"], "give a relation"),
         (["query", run, "--head", "Austri", "--relation", "borders"], "'Austria'"),
         (["train", "atlas", "--out", run], "--force"),

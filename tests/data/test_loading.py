@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from bilink.data.building import build_graph
 from bilink.data.files import TripleTable
 from bilink.data.folders import split_of
 from bilink.data.loading import graph_from_triples, load_graph, write_graph_files
+from bilink.data.statistics import describe
 from bilink.errors import DataError, DataWarning
 
 TRAIN = [("b", "r", "a"), ("a", "s", "c"), ("c", "r", "d"), ("d", "s", "b")]
@@ -268,11 +270,70 @@ def test_swapped_columns_are_suspected():
     assert len(graph_from_triples(fields, columns="htr").relations) == 3
 
 
-def test_false_triples_are_set_aside(tmp_path):
-    labelled = tsv([(*VALID[0], 1), ("a", "r", "b", -1)])
-    folder = make(plain(tmp_path / "g"), valid__txt=labelled)
+def labelled(tmp_path):
+    """A folder like those of WN11 and FB13: train has true triples only, dev and test say which."""
+    folder = plain(tmp_path / "g", valid="dev")
+    make(folder, dev__txt=tsv([(*VALID[0], 1), ("a", "r", "b", -1)]))
+    return make(folder, test__txt=tsv([(*TEST[0], 1), ("d", "r", "new", -1), (*TEST[1], 1)]))
+
+
+def test_false_triples_of_valid_and_test_are_kept_apart(tmp_path):
+    with pytest.warns(DataWarning, match="1 entity only in valid or test"):
+        graph = load_graph(labelled(tmp_path))
+    assert [names_of(graph, split) for split in ("train", "valid", "test")] == [TRAIN, VALID, TEST]
+    assert graph.entities.names == ("b", "a", "c", "d", "new")  # those of false triples come last
+    assert {split: rows.tolist() for split, rows in graph.negatives.items()} == {
+        "valid": [[1, 0, 0]],
+        "test": [[3, 0, 4]],
+    }
+    assert describe(graph).negatives == {"valid": 1, "test": 1}
+
+
+def test_false_triples_of_train_are_set_aside(tmp_path):
+    train = tsv([(*row, 1) for row in TRAIN] + [("a", "r", "b", -1)])
+    folder = make(plain(tmp_path / "g"), train__txt=train)
     with pytest.warns(DataWarning, match="set aside 1 triple labelled -1"):
-        assert_is_the_graph(load_graph(folder))
+        graph = load_graph(folder)
+    assert_is_the_graph(graph)
+    assert graph.negatives == {}
+    (tmp_path / "test.txt").write_text(
+        tsv([(*row, 1) for row in ring()] + [("e1", "r1", "e3", -1)])
+    )
+    with pytest.warns(DataWarning, match="test: set aside 1 triple labelled -1"):
+        assert load_graph(tmp_path / "test.txt").negatives == {}
+
+
+def test_a_triple_that_is_called_true_and_false_is_kept_and_counted(tmp_path):
+    folder = make(plain(tmp_path / "g"), test__txt=tsv([(*TEST[0], 1), (*TRAIN[0], -1)]))
+    with pytest.warns(DataWarning, match="1 triple is labelled -1 but true in some split"):
+        assert len(load_graph(folder).negatives["test"]) == 1
+
+
+@pytest.mark.parametrize("label", ["2", "0", "", "true"])
+def test_a_label_that_is_neither_1_nor_minus_1_is_refused_with_its_line(tmp_path, label):
+    rows = [(*TEST[0], 1), ("a", "r", "b", -1), (*TEST[1], label)]
+    folder = make(plain(tmp_path / "g"), test__txt=tsv(rows))
+    with pytest.raises(DataError, match=rf"test.txt:3: .* must be 1 or -1, not '{label}'"):
+        load_graph(folder)
+
+
+@pytest.mark.filterwarnings("ignore:g. 1 entity")
+def test_given_negatives_belong_to_the_graph(tmp_path):
+    graph = load_graph(labelled(tmp_path))
+    write_graph_files(graph, tmp_path / "again" / "g")
+    again = load_graph(tmp_path / "again" / "g")
+    assert again.fingerprint == graph.fingerprint
+    assert again.negatives["test"].tolist() == graph.negatives["test"].tolist()
+    without = replace(graph, negatives={})
+    assert without.fingerprint != graph.fingerprint
+    empty = replace(graph, negatives={"test": graph.test[:0]})
+    assert empty.fingerprint == without.fingerprint
+    with pytest.raises(DataError, match="test split has ids out of range"):
+        replace(graph, negatives={"test": [[0, 0, 99]]})
+
+
+def test_the_fingerprint_of_a_graph_without_negatives_never_changes():
+    assert graph_from_triples(TRAIN, VALID, TEST).fingerprint == "48a96beab4b2b5b7"
 
 
 def test_a_graph_too_large_for_one_key_is_refused():

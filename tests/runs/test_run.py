@@ -133,6 +133,25 @@ def test_metrics_are_kept_by_protocol_and_go_when_training_goes_on(folder):
     assert not (folder / "metrics.json").exists()
 
 
+def test_given_negatives_stay_with_the_run(graph, tmp_path):
+    from dataclasses import replace
+
+    from bilink.runs.folder import RunFolder
+
+    given = replace(graph, negatives={"test": graph.test[:, [2, 1, 0]]})
+    bilink.train(given, "hole", 4, out=tmp_path / "run", options=OPTIONS)
+    run = bilink.load(tmp_path / "run")
+    np.testing.assert_array_equal(run.graph.negatives["test"], given.negatives["test"])
+    found = run.classify().to_dict()
+    assert (found["negatives"], found["thresholds"]["negatives"]) == (
+        "given",
+        "sampled by position",
+    )
+    for result in (found, run.classify("valid").to_dict(), run.evaluate().to_dict()):
+        RunFolder(run.path).write_metrics(result)
+    assert len(json.loads((run.path / "metrics.json").read_text())) == 3
+
+
 def test_the_parts_of_a_run_must_belong_together(graph, folder, tmp_path):
     names = json.loads((folder / "vocabulary.json").read_text())
     names["entities"].reverse()

@@ -120,6 +120,8 @@ def _show(found: Any, most: int) -> None:
     for split, n in found.unseen_entities.items():
         if n:
             lines.append(f"{split}: {n:,} entities that training never mentions")
+    for split, n in found.negatives.items():
+        lines.append(f"{split}: {n:,} triples that are given as false, for `bilink classify`")
     for split, n in found.in_train.items():
         if n:
             lines.append(f"{split}: {n:,} triples that are in train as well")

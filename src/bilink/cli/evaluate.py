@@ -1,6 +1,5 @@
 """bilink evaluate."""
 
-import csv
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,14 +7,16 @@ import typer
 
 from bilink.cli.output import (
     METRIC_COLUMNS,
-    complain,
+    check_new,
     console,
+    keep_result,
     metric_cells,
     parse_bytes,
     print_json,
     progress_bar,
     say,
     table,
+    write_csv,
 )
 
 
@@ -44,12 +45,10 @@ def evaluate(
     For example: `bilink evaluate runs/first`, or compare two runs on the same triples:
     `bilink evaluate runs/first --against runs/second`.
     """
-    from bilink.errors import ConfigError
     from bilink.evaluation.significance import paired_test
     from bilink.runs.loading import load
 
-    if csv_file is not None and csv_file.exists():
-        raise ConfigError(f"{csv_file} exists; choose another name for --csv, or remove it")
+    check_new(csv_file, "--csv")
     protocol: dict[str, Any] = {
         "filter": () if filter == "none" else tuple(filter.split(",")),
         "ties": ties,
@@ -64,9 +63,9 @@ def evaluate(
 
     result = rank(run)
     found = result.to_dict()
-    _keep(run, found)
+    keep_result(run, found)
     if csv_file is not None:
-        _write_csv(csv_file, result.per_relation())
+        write_csv(csv_file, result.per_relation())
     test = paired_test(result, rank(against)) if against is not None else None
     if json:
         print_json({**found, **({"against": vars(test)} if test else {})})
@@ -79,17 +78,6 @@ def evaluate(
             f"{high:+.4f}, p = {test.p_value:.4f}; better on {test.better:,} triples, "
             f"worse on {test.worse:,})"
         )
-
-
-def _keep(run: Path, found: dict[str, Any]) -> None:
-    """Write the result into the run folder; one that cannot be written to is no reason to fail."""
-    from bilink.errors import RunError
-    from bilink.runs.folder import RunFolder
-
-    try:
-        RunFolder(run).write_metrics(found)
-    except RunError as error:
-        complain(f"warning: the result is not kept: {error}", "yellow")
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -111,12 +99,3 @@ def _show(found: dict[str, Any]) -> None:
         f"{found['triples_with_unseen_entities']:,} triples with entities unseen in training; "
         f"95 % interval of MRR {low:.3f} to {high:.3f}; graph {found['graph']}"
     )
-
-
-def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    from bilink._files import replacing
-
-    with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)

@@ -1,10 +1,12 @@
-"""Consoles, progress bars, tables: what the commands share in showing things."""
+"""Consoles, progress bars, tables, files: what the commands share in showing things."""
 
+import csv
 import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -14,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bilink.data.vocabulary import printable
-from bilink.errors import ConfigError
+from bilink.errors import ConfigError, RunError
 
 console = Console()
 error_console = Console(stderr=True)
@@ -62,6 +64,32 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
     for row in rows:
         result.add_row(*(Text(printable(cell)) for cell in row))  # names are no markup
     return result
+
+
+def check_new(path: Path | None, option: str) -> None:
+    """Complain, before any work is done, about a file that an option would overwrite."""
+    if path is not None and path.exists():
+        raise ConfigError(f"{path} exists; choose another name for {option}, or remove it")
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows with the same keys, which become the header."""
+    from bilink._files import replacing
+
+    with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def keep_result(run: Path, found: dict[str, Any]) -> None:
+    """Write the result into the run folder; one that cannot be written to is no reason to fail."""
+    from bilink.runs.folder import RunFolder
+
+    try:
+        RunFolder(run).write_metrics(found)
+    except RunError as error:
+        complain(f"warning: the result is not kept: {error}", "yellow")
 
 
 def metric_cells(metrics: dict[str, float]) -> list[str]:

@@ -29,17 +29,22 @@ def build_graph(
 ) -> Graph:
     """A graph of the tables train, valid and test; a single table is split by ``seed``.
 
-    Ids count in the order of first appearance: train, valid, test, the head before the tail.
+    Ids count in the order of first appearance: train, valid, test, the head before the tail; names
+    that only false triples mention come last.
     """
-    frames = [_true_triples(table, name) for table in tables]
+    single = len(tables) == 1
+    frames = [_labelled(table, 1) for table in tables]
+    held_out = zip(SPLITS[1:], tables[1:], strict=False)
+    found = ((split, _labelled(table, -1)) for split, table in held_out)
+    negatives = {split: frame for split, frame in found if frame is not None}
+    _warn_of_false_triples(_labelled(tables[0], -1), name)
     if not any(frame is not None and frame.height for frame in frames):
         raise DataError(f"{name}: there are no triples")
-    parts, entities, relations = _encode(frames)
+    parts, entities, relations = _encode([*frames, *negatives.values()])
     sizes = len(entities), len(relations)
     _check_size(*sizes, name)
-    single = len(parts) == 1
-    where = (name,) if single else SPLITS
-    parts = [_distinct(part, *sizes, split) for part, split in zip(parts, where, strict=True)]
+    titles = [name] if single else [*SPLITS, *(f"{split}, labelled -1" for split in negatives)]
+    parts = [_distinct(part, *sizes, title) for part, title in zip(parts, titles, strict=True)]
     if single:
         parts = list(split_triples(parts[0], *sizes, fractions, seed))
     if not len(parts[0]):
@@ -49,7 +54,10 @@ def build_graph(
         name,
         Vocabulary("entity", tuple(entities.to_list()), _only(entities, entity_labels)),
         Vocabulary("relation", tuple(relations.to_list()), _only(relations, relation_labels)),
-        *parts,
+        train=parts[0],
+        valid=parts[1],
+        test=parts[2],
+        negatives=dict(zip(negatives, parts[3:], strict=True)),
     )
     if not single:
         _warn_of_splits(graph)
@@ -57,13 +65,18 @@ def build_graph(
     return graph
 
 
-def _true_triples(table: TripleTable | None, name: str) -> "pl.DataFrame | None":
+def _labelled(table: TripleTable | None, label: int) -> "pl.DataFrame | None":
+    """The triples with this label; without labels all are true.  None where there is no table."""
     if table is None or table.labels is None:
-        return table.frame if table else None
-    false = int((table.labels < 0).sum())
-    if false:
-        warn(f"{name}: set aside {counted(false, 'triple')} labelled -1; only true ones are used")
-    return table.frame.filter(table.labels > 0)
+        return table.frame if table and label > 0 else None
+    return table.frame.filter(table.labels == label)
+
+
+def _warn_of_false_triples(frame: "pl.DataFrame | None", name: str) -> None:
+    """Say that nothing is learnt from the false triples of train, or of a single file."""
+    if frame is not None and frame.height:
+        n = counted(frame.height, "triple")
+        warn(f"{name}: set aside {n} labelled -1; only true ones are used for training")
 
 
 def _encode(
@@ -150,12 +163,18 @@ def _warn_of_splits(graph: Graph) -> None:
         if not len(graph.split(split)):
             warn(f"{graph.name}: there is no {split} split; `bilink data split` can make one")
     sizes = len(graph.entities), len(graph.relations)
-    keys = [_keys(graph.split(split), *sizes) for split in SPLITS]
-    shared = sum(map(len, keys)) - _count_distinct(np.concatenate(keys))
+    keys = _keys(graph.triples, *sizes)
+    shared = len(keys) - _count_distinct(keys)
     if shared:
         warn(
             f"{graph.name}: {counted(shared, 'triple stands', 'triples stand')} in more than one "
             "split and were left there, which flatters any model; see `bilink data describe`"
+        )
+    false = sum(int(np.isin(_keys(t, *sizes), keys).sum()) for t in graph.negatives.values())
+    if false:
+        warn(
+            f"{graph.name}: {counted(false, 'triple is', 'triples are')} labelled -1 but true in "
+            "some split, and were left so"
         )
     unseen = len(graph.unseen_entities)
     new_relations = len(graph.relations) - _count_distinct(graph.train[:, 1])

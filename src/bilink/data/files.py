@@ -77,7 +77,10 @@ def _read_table(
     labels, bad = _truth(table.to_series(layout.truth))
     if bad is not None:
         at = int(fields.starts[bad + layout.header, layout.truth])
-        raise DataError(f"{path}:{line_at(data, at)}: the label of a triple must be 1 or -1")
+        label = data[at : int(fields.ends[bad + layout.header, layout.truth])].decode()
+        raise DataError(
+            f"{path}:{line_at(data, at)}: the label of a triple must be 1 or -1, not {label!r}"
+        )
     return TripleTable(frame, labels)
 
 

@@ -1,7 +1,8 @@
 """The graph: names, and triples as integers."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -19,6 +20,7 @@ class Graph:
     """A knowledge graph whose triples are dealt into train, valid and test.
 
     The arrays have shape (n, 3), int32, with columns head, relation, tail.  They are read-only.
+    ``negatives`` holds, by split, the triples that the files themselves call false.
     """
 
     name: str
@@ -27,15 +29,22 @@ class Graph:
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
+    negatives: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        limits = (len(self.entities), len(self.relations), len(self.entities))
         for split in SPLITS:
-            triples = np.array(getattr(self, split), dtype=np.int32, order="C").reshape(-1, 3)
-            if len(triples) and (triples.min() < 0 or (triples.max(axis=0) >= limits).any()):
-                raise DataError(f"graph {self.name!r}: the {split} split has ids out of range")
-            triples.flags.writeable = False
-            object.__setattr__(self, split, triples)
+            object.__setattr__(self, split, self._checked(getattr(self, split), split))
+        given = {split: self._checked(self.negatives[split], split) for split in self.negatives}
+        negatives = {split: given[split] for split in SPLITS if len(given.get(split, ()))}
+        object.__setattr__(self, "negatives", negatives)
+
+    def _checked(self, triples: np.ndarray, split: str) -> np.ndarray:
+        limits = (len(self.entities), len(self.relations), len(self.entities))
+        triples = np.array(triples, dtype=np.int32, order="C").reshape(-1, 3)
+        if len(triples) and (triples.min() < 0 or (triples.max(axis=0) >= limits).any()):
+            raise DataError(f"graph {self.name!r}: the {split} split has ids out of range")
+        triples.flags.writeable = False
+        return triples
 
     def split(self, name: str) -> np.ndarray:
         """The triples of split ``name``."""
@@ -69,9 +78,12 @@ class Graph:
         for vocabulary in (self.entities, self.relations):
             digest.update("\0".join(vocabulary.names).encode("utf-8", "surrogatepass"))
             digest.update(b"\1")
-        for split in SPLITS:
-            digest.update(len(self.split(split)).to_bytes(8, "little"))
-            digest.update(np.ascontiguousarray(self.split(split), dtype="<i4").tobytes())
+        parts = [self.split(split) for split in SPLITS]
+        if self.negatives:  # else as if there were no such thing, which there once was not
+            parts += [self.negatives.get(split, self.train[:0]) for split in SPLITS]
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(np.ascontiguousarray(part, dtype="<i4").tobytes())
         return digest.hexdigest()[:16]
 
     def __repr__(self) -> str:

@@ -109,7 +109,10 @@ def _strings(values: Iterable[Any], where: str) -> Any:
 
 
 def write_graph_files(graph: Graph, folder: str | Path) -> None:
-    """Write train.tsv, valid.tsv and test.tsv, and the labels where there are any."""
+    """Write train.tsv, valid.tsv and test.tsv, and the labels where there are any.
+
+    A split with triples that are given as false gets a fourth column of 1 and -1.
+    """
     folder = Path(folder)
     for vocabulary in (graph.entities, graph.relations):
         for name in vocabulary.names:
@@ -121,9 +124,13 @@ def write_graph_files(graph: Graph, folder: str | Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     entities, relations = graph.entities.names, graph.relations.names
     for split in SPLITS:
+        parts = [(graph.split(split), "")]
+        if split in graph.negatives:
+            parts = [(graph.split(split), "\t1"), (graph.negatives[split], "\t-1")]
         rows = (
-            f"{entities[h]}\t{relations[r]}\t{entities[t]}\n"
-            for h, r, t in graph.split(split).tolist()
+            f"{entities[h]}\t{relations[r]}\t{entities[t]}{label}\n"
+            for triples, label in parts
+            for h, r, t in triples.tolist()
         )
         _write(folder / f"{split}.tsv", rows)
     for vocabulary in (graph.entities, graph.relations):

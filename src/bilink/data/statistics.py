@@ -86,6 +86,7 @@ class GraphDescription:
     unseen_entities: dict[str, int]  # of valid and test: entities that train does not mention
     unseen_relations: dict[str, int]
     unused_entities: int  # in no split at all
+    negatives: dict[str, int]  # per split: triples that the files call false
     density: float  # distinct training triples per possible one
     mean_degree: float  # training triples that an entity is in, on average
     categories: dict[str, int]  # number of relations
@@ -162,6 +163,7 @@ def describe(graph: Graph) -> GraphDescription:
             for split in held_out
         },
         unused_entities=n - len(mentioned),
+        negatives={split: len(part) for split, part in graph.negatives.items()},
         density=len(index.relations) / (n * n * k) if n and k else 0.0,
         mean_degree=2 * len(index.relations) / n if n else 0.0,
         categories={category: found.count(category) for category in CATEGORIES},

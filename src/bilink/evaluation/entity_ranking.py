@@ -105,10 +105,17 @@ class EntityRanking:
         low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return {name: (float(low[i]), float(high[i])) for i, name in enumerate(names)}
 
+    @property
+    def protocol(self) -> str:
+        """How it was found, in words: results with the same words can be compared."""
+        against = "filtered by " + "+".join(self.filter) if self.filter else "raw"
+        return f"{self.split}, {against}, ties {self.ties}"
+
     def to_dict(self) -> dict[str, Any]:
         """The result as ``bilink evaluate --json`` prints it."""
         both = self.metrics()
         return {
+            "protocol": self.protocol,
             "split": self.split,
             "filter": list(self.filter),
             "ties": self.ties,

@@ -1,12 +1,12 @@
 """The run folder.
 
     config.toml              what is needed to repeat the run
-    graph.safetensors        the three splits, as ids
+    graph.safetensors        the three splits, as ids, and the triples that are given as false
     vocabulary.json          the names behind the ids
     history.jsonl            one object per epoch
     checkpoint.safetensors   where training stands; ``bilink resume`` goes on from it
     model.safetensors        the finished model
-    metrics.json             what ``bilink evaluate`` found
+    metrics.json             what ``bilink evaluate`` and ``bilink classify`` found
 
 All of it can be read without bilink: JSON, TOML, and safetensors (a JSON header and raw arrays).
 Each file is replaced as a whole, so that a crash leaves the last good state.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 import bilink
@@ -33,6 +34,7 @@ from bilink.training.config import TrainingConfig
 
 VERSION = 1
 GRAPH_FORMAT = "bilink-graph"
+NEGATIVES = "_negatives"  # test_negatives stands beside test, where there are any
 FILES = (
     "metrics.json",
     "model.safetensors",
@@ -149,9 +151,9 @@ class RunFolder:
     def write_graph(self, graph: Graph) -> None:
         """Keep the graph, so that the run needs nothing else."""
         header = {"format": GRAPH_FORMAT, "version": str(VERSION), "name": graph.name}
-        save_tensors(
-            {split: graph.split(split) for split in SPLITS}, header, self.path / "graph.safetensors"
-        )
+        tensors: dict[str, np.ndarray] = {split: graph.split(split) for split in SPLITS}
+        tensors |= {f"{split}{NEGATIVES}": part for split, part in graph.negatives.items()}
+        save_tensors(tensors, header, self.path / "graph.safetensors")
         names = {
             "entities": graph.entities.names,
             "relations": graph.relations.names,
@@ -173,6 +175,7 @@ class RunFolder:
                     "relation", tuple(names["relations"]), names["relation_labels"]
                 ),
                 **{split: splits[split] for split in SPLITS},
+                negatives={s: splits[s + NEGATIVES] for s in SPLITS if s + NEGATIVES in splits},
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BilinkError) as error:
             raise RunError(f"{path} cannot be read or does not fit its graph: {error}") from None
@@ -220,7 +223,7 @@ class RunFolder:
             raise write_error(self._history, error) from error
 
     def write_metrics(self, metrics: dict[str, Any]) -> None:
-        """Keep what an evaluation found, by its protocol: "test filtered by train+valid+test"."""
+        """Keep what an evaluation found, by its ``protocol``; the same one replaces the last."""
         path = self.path / "metrics.json"
         try:
             found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -228,8 +231,7 @@ class RunFolder:
             found = {}
         if not isinstance(found, dict):
             found = {}
-        against = "filtered by " + "+".join(metrics["filter"]) if metrics["filter"] else "raw"
-        found[f"{metrics['split']}, {against}, ties {metrics['ties']}"] = metrics
+        found[metrics["protocol"]] = metrics
         write_text(path, json.dumps(found, indent=1) + "\n")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
+from bilink.evaluation.classification import Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.models.scorer import Scorer
 from bilink.queries.answers import Answers, ask
@@ -62,3 +63,7 @@ class Run:
     def evaluate(self, split: str = "test", **protocol: Any) -> EntityRanking:
         """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for options."""
         return rank_entities(self.scorer, self.graph, split, **protocol)
+
+    def classify(self, split: str = "test", **protocol: Any) -> Classification:
+        """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
+        return classify_triples(self.scorer.score, self.graph, split, **protocol)

@@ -1,0 +1,64 @@
+"""bilink classify."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import check_new, console, keep_result, print_json, say, table, write_csv
+
+COLUMNS = ("", "triples", "accuracy", "precision", "recall", "F1", "AUC", "AP")
+MOST = 10  # relations in the table
+
+
+def classify(
+    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
+    seed: Annotated[int, typer.Option(help="Another seed draws other false triples.")] = 0,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write one line per relation to this new file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell true triples from false ones, by a threshold for each relation.
+
+    Where the files say which triples are false, these are used; else a false triple is made of
+    each true one. Thresholds are chosen on valid. For example: `bilink classify runs/first`.
+    """
+    from bilink.runs.loading import load
+
+    check_new(csv_file, "--csv")
+    result = load(run).classify(split, seed=seed)
+    found = result.to_dict()
+    keep_result(run, {key: value for key, value in found.items() if key != "relations"})
+    if csv_file is not None:
+        write_csv(csv_file, found["relations"])
+    if json:
+        print_json(found)
+        return
+    _show(found)
+
+
+def _show(found: dict[str, Any]) -> None:
+    n, relations = found["true_triples"] + found["false_triples"], found["relations"]
+    rows = [_row("all triples", n, found), _row("mean over relations", None, found["macro"])]
+    for row in relations[:MOST]:
+        rows.append(_row(row["relation"], row["positives"] + row["negatives"], row))
+    console.print(table(COLUMNS, rows))
+    if len(relations) > MOST:
+        say(f"… and {len(relations) - MOST:,} more relations (--csv)", style="dim")
+    chosen = found["thresholds"]
+    say(
+        f"\n{found['true_triples']:,} true and {found['false_triples']:,} false triples of "
+        f"{found['split']}, negatives {found['negatives']} (seed {found['seed']}), thresholds "
+        f"chosen on {chosen['chosen_on']}, {found['triples_with_unseen_entities']:,} triples with "
+        f"entities unseen in training; {found['seconds']:.1f} s; graph {found['graph']}"
+    )
+    if found["split"] == chosen["chosen_on"]:
+        say("These are the triples that the thresholds were chosen on, which flatters.", "yellow")
+
+
+def _row(title: str, triples: int | None, metrics: dict[str, Any]) -> list[str]:
+    names = ("accuracy", "precision", "recall", "f1", "auc", "average_precision")
+    cells = ["" if metrics[name] is None else f"{metrics[name]:.3f}" for name in names]
+    return [title, "" if triples is None else f"{triples:,}", *cells]

@@ -1,0 +1,146 @@
+"""False triples made of true ones, by replacing the head or the tail (Socher et al., 2013).
+
+The replacement stands in the same position of the same relation somewhere in training, so that the
+triple is plausible: (Vienna, capital of, Norway) rather than (Vienna, capital of, Euro).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bilink.data.graph import SPLITS, Graph
+from bilink.data.index import KnownAnswers
+from bilink.errors import ConfigError, DataError
+
+Sides = Literal["random", "head", "tail", "both"]
+SIDES: tuple[Sides, ...] = ("random", "head", "tail", "both")
+COLUMN = {"head": 0, "tail": 2}
+
+
+def sample_negatives(
+    graph: Graph,
+    triples: np.ndarray,
+    seed: int | Sequence[int] = 0,
+    *,
+    count: int = 1,
+    sides: Sides = "random",
+    known: Sequence[str] = SPLITS,
+) -> np.ndarray:
+    """``count`` false triples for each of ``triples``, in their order, as an array of shape (m, 3).
+
+    Replaced is the head or the tail at random, always the same one, or ``"both"``: then there are
+    ``count`` triples with another head, followed by ``count`` with another tail.
+
+    A replacement is drawn uniformly, and anew each time, from the entities in that position of the
+    relation in training that do not make a triple of the splits ``known``.  Where there are none,
+    the other position is tried (if the side is left to chance), then any entity.  A triple all of
+    whose replacements are known gets no negatives, so that fewer rows come back; in no other case.
+    """
+    if sides not in SIDES:
+        raise ConfigError(f"sides must be one of {', '.join(SIDES)}, not {sides!r}")
+    if count < 1:
+        raise ConfigError(f"count must be at least 1, not {count}")
+    random = random_numbers(seed)
+    triples = _checked(graph, triples)
+    true = np.concatenate([graph.train[:0], *(graph.split(split) for split in known)])
+    negatives = np.repeat(triples, 2 * count if sides == "both" else count, axis=0)
+    heads = _which_heads(len(negatives), count, sides, random)
+    made = np.zeros(len(negatives), dtype=bool)
+    for any_entity in (False, True):
+        for swapped in (False, True) if sides == "random" else (False,):
+            for side, column in COLUMN.items():
+                rows = np.flatnonzero(~made & (heads == ((side == "head") != swapped)))
+                if len(rows):
+                    pools = _Pools.of(graph, side, any_entity)
+                    drawn = _draw(pools, true, negatives[rows], random)
+                    rows, drawn = rows[drawn >= 0], drawn[drawn >= 0]
+                    negatives[rows, column] = drawn
+                    made[rows] = True
+    return negatives[made]
+
+
+def random_numbers(seed: int | Sequence[int]) -> np.random.Generator:
+    """The generator of a seed, which must not be negative."""
+    if np.min(seed) < 0:
+        raise ConfigError(f"seed must be at least 0, not {np.min(seed)}")
+    return np.random.default_rng(seed)
+
+
+def _checked(graph: Graph, triples: np.ndarray) -> np.ndarray:
+    triples = np.asarray(triples, dtype=np.int32).reshape(-1, 3)
+    limits = (len(graph.entities), len(graph.relations), len(graph.entities))
+    if len(triples) and (triples.min() < 0 or (triples.max(axis=0) >= limits).any()):
+        raise DataError(f"the triples have ids that graph {graph.name!r} does not have")
+    return triples
+
+
+def _which_heads(n: int, count: int, sides: Sides, random: np.random.Generator) -> np.ndarray:
+    """For each of ``n`` negatives, whether its head is to be replaced, else its tail."""
+    if sides == "random":
+        return random.random(n) < 0.5
+    if sides == "both":
+        return np.resize([True] * count + [False] * count, n)
+    return np.full(n, sides == "head")
+
+
+@dataclass(frozen=True, eq=False)
+class _Pools:
+    """Where replacements of one side are drawn from: a pool for each relation, or one for all."""
+
+    side: str
+    n_entities: int
+    pool: np.ndarray  # of each relation
+    keys: np.ndarray  # pool · n_entities + entity, sorted, unique; then one that is none
+    starts: np.ndarray  # where each pool starts in keys, and where the last one stops
+
+    @classmethod
+    def of(cls, graph: Graph, side: str, any_entity: bool) -> "_Pools":
+        """The entities in this position of each relation in training, or one pool of them all."""
+        n, pool = len(graph.entities), np.arange(len(graph.relations), dtype=np.int64)
+        if any_entity:
+            pool[:] = 0
+            keys = np.arange(n, dtype=np.int64)
+        else:
+            keys = pool[graph.train[:, 1]] * n + graph.train[:, COLUMN[side]]
+            keys.sort()
+            keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
+        ends = np.arange(len(pool) + 1, dtype=np.int64) * n
+        return cls(side, n, pool, np.append(keys, ends[-1]), np.searchsorted(keys, ends))
+
+    def with_places(self, triples: np.ndarray) -> np.ndarray:
+        """Those triples whose ``side`` is in its pool, with its place there instead of its id."""
+        column = COLUMN[self.side]
+        pools = self.pool[triples[:, 1]]
+        wanted = pools * self.n_entities + triples[:, column]
+        at = np.searchsorted(self.keys, wanted)
+        inside = self.keys[at] == wanted
+        placed = triples[inside]
+        placed[:, column] = (at - self.starts[pools])[inside]
+        return placed
+
+
+def _draw(
+    pools: _Pools, true: np.ndarray, triples: np.ndarray, random: np.random.Generator
+) -> np.ndarray:
+    """For each triple an entity that makes none of ``true``; −1 where its pool has none left.
+
+    The k-th free place of a pool is k + the number of taken places before it, so that nothing is
+    drawn in vain, however few places are free.
+    """
+    n, relations = pools.n_entities, triples[:, 1]
+    asked = np.zeros(len(pools.pool), dtype=bool)
+    asked[relations] = True
+    placed = pools.with_places(true[asked[true[:, 1]]])
+    taken = KnownAnswers.of(placed, pools.side, n, len(pools.pool))
+    start, stop = taken.spans(triples[:, 2 - COLUMN[pools.side]], relations)
+    pool = pools.pool[relations]
+    free = np.diff(pools.starts)[pool] - (stop - start)
+    k = random.integers(0, np.maximum(free, 1))
+    # Taken place number i of a question (from 0) has answers[i] − i free places before it.
+    first = np.repeat(taken.offsets[:-1], np.diff(taken.offsets))
+    free_before = taken.answers - (np.arange(len(first)) - first)
+    before = np.searchsorted(first * n + free_before, start * n + k, side="right") - start
+    place = pools.starts[pool] + k + np.where(stop > start, before, 0)
+    return np.where(free > 0, pools.keys[place] % n, -1)
