@@ -60,7 +60,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 def _compile_where_the_cache_is_damaged(compiled: Any) -> None:
     """Let a kernel whose file on disk cannot be read be compiled and written anew."""
-    cache = getattr(compiled, "_cache", None)
+    cache: Any = getattr(compiled, "_cache", None)
     if not hasattr(cache, "load_overload"):  # compiling is turned off
         return
     load = cache.load_overload

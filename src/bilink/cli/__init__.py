@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from bilink.cli import classify, data, demo, evaluate, query, train
+from bilink.cli import classify, data, demo, ensemble, evaluate, query, train
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
@@ -25,6 +25,7 @@ app.command("train")(train.train)
 app.command("resume")(train.resume)
 app.command("evaluate")(evaluate.evaluate)
 app.command("classify")(classify.classify)
+app.command("ensemble")(ensemble.ensemble)
 app.command("query")(query.query)
 
 

@@ -15,6 +15,12 @@ def classify(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     seed: Annotated[int, typer.Option(help="Another seed draws other false triples.")] = 0,
+    any_entity: Annotated[
+        bool,
+        typer.Option(
+            "--any-entity", help="Make false triples with any entity, which is far easier to see."
+        ),
+    ] = False,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write one line per relation to this new file.")
     ] = None,
@@ -28,7 +34,7 @@ def classify(
     from bilink.runs.loading import load
 
     check_new(csv_file, "--csv")
-    result = load(run).classify(split, seed=seed)
+    result = load(run).classify(split, seed=seed, plausible=not any_entity)
     found = result.to_dict()
     keep_result(run, {key: value for key, value in found.items() if key != "relations"})
     if csv_file is not None:

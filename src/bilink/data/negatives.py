@@ -27,6 +27,7 @@ def sample_negatives(
     count: int = 1,
     sides: Sides = "random",
     known: Sequence[str] = SPLITS,
+    plausible: bool = True,
 ) -> np.ndarray:
     """``count`` false triples for each of ``triples``, in their order, as an array of shape (m, 3).
 
@@ -35,8 +36,9 @@ def sample_negatives(
 
     A replacement is drawn uniformly, and anew each time, from the entities in that position of the
     relation in training that do not make a triple of the splits ``known``.  Where there are none,
-    the other position is tried (if the side is left to chance), then any entity.  A triple all of
-    whose replacements are known gets no negatives, so that fewer rows come back; in no other case.
+    the other position is tried (if the side is left to chance), then any entity.  Unless they are
+    to be ``plausible``, any entity will do from the start.  A triple all of whose replacements are
+    known gets no negatives, so that fewer rows come back; in no other case.
     """
     if sides not in SIDES:
         raise ConfigError(f"sides must be one of {', '.join(SIDES)}, not {sides!r}")
@@ -48,7 +50,7 @@ def sample_negatives(
     negatives = np.repeat(triples, 2 * count if sides == "both" else count, axis=0)
     heads = _which_heads(len(negatives), count, sides, random)
     made = np.zeros(len(negatives), dtype=bool)
-    for any_entity in (False, True):
+    for any_entity in (False, True) if plausible else (True,):
         for swapped in (False, True) if sides == "random" else (False,):
             for side, column in COLUMN.items():
                 rows = np.flatnonzero(~made & (heads == ((side == "head") != swapped)))

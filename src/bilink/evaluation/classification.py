@@ -27,7 +27,7 @@ from bilink.evaluation.thresholds import PRIOR, choose_thresholds, groups
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids (n, 3) → scores; higher is more likely
 
 CHOSEN_ON = "valid"
-GIVEN, SAMPLED = "given", "sampled by position"
+GIVEN, BY_POSITION, ANY_ENTITY = "given", "sampled by position", "sampled from all entities"
 EXAMPLES = 100  # training triples of a relation that its scores are standardised by
 BLOCK = 1 << 16  # triples to score at once
 
@@ -37,7 +37,7 @@ class Classification:
     """What was called true and what false, and the protocol under which it was."""
 
     split: str
-    negatives: str  # "given" or "sampled by position"
+    negatives: str  # "given", "sampled by position" or "sampled from all entities"
     threshold_negatives: str  # the same of the split that the thresholds were chosen on
     seed: int
     prior: float
@@ -126,11 +126,18 @@ class Classification:
 
 
 def classify_triples(
-    score: Score, graph: Graph, split: str = "test", seed: int = 0, *, prior: float = PRIOR
+    score: Score,
+    graph: Graph,
+    split: str = "test",
+    seed: int = 0,
+    *,
+    plausible: bool = True,
+    prior: float = PRIOR,
 ) -> Classification:
     """Tell the true triples of ``split`` from false ones with ``score``, such as ``model.score``.
 
-    ``seed`` is for the negatives, which are drawn where the graph has none of its own.  ``prior``
+    ``seed`` is for the negatives, which are drawn where the graph has none of its own; they are
+    ``plausible``, or made with any entity, which is a far easier task.  ``prior``
     says how much the thresholds of relations lean on that of all (see ``choose_thresholds``); 0
     leaves each relation to itself, as in Wang et al. (2018).
     """
@@ -148,13 +155,13 @@ def classify_triples(
     def standardised(scores: np.ndarray, triples: np.ndarray) -> np.ndarray:
         return (scores - means[triples[:, 1]]) / deviations[triples[:, 1]]
 
-    triples, labels, origin = labelled_triples(graph, CHOSEN_ON, seed)
+    triples, labels, origin = labelled_triples(graph, CHOSEN_ON, seed, plausible)
     examples = np.bincount(triples[:, 1], minlength=len(means))
     chosen = choose_thresholds(
         standardised(_scores(score, triples), triples), labels, triples[:, 1], len(means), prior
     )
     threshold_origin = origin
-    triples, labels, origin = labelled_triples(graph, split, seed)
+    triples, labels, origin = labelled_triples(graph, split, seed, plausible)
     scores = _scores(score, triples)
     return Classification(
         split=split,
@@ -175,7 +182,9 @@ def classify_triples(
     )
 
 
-def labelled_triples(graph: Graph, split: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, str]:
+def labelled_triples(
+    graph: Graph, split: str, seed: int = 0, plausible: bool = True
+) -> tuple[np.ndarray, np.ndarray, str]:
     """The true triples of ``split``, then the false ones; their labels; where these come from.
 
     The triples of test are not looked at when negatives are drawn for the validation split, since
@@ -187,7 +196,8 @@ def labelled_triples(graph: Graph, split: str, seed: int = 0) -> tuple[np.ndarra
     else:
         known = ("train", "valid") if split == "valid" else SPLITS
         stream = [seed, SPLITS.index(split)]
-        negatives, origin = sample_negatives(graph, positives, stream, known=known), SAMPLED
+        negatives = sample_negatives(graph, positives, stream, known=known, plausible=plausible)
+        origin = BY_POSITION if plausible else ANY_ENTITY
     labels = np.arange(len(positives) + len(negatives)) < len(positives)
     return np.concatenate([positives, negatives]), labels, origin
 

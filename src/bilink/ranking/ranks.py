@@ -154,7 +154,7 @@ def _rank_side(
             if progress:
                 progress(len(rows))
 
-    with _single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         jobs = [pool.submit(work) for _ in range(threads)]
         try:
             for job in jobs:
@@ -174,7 +174,7 @@ _limit_users: list[object] = []
 
 
 @contextmanager
-def _single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas() -> Iterator[None]:
     """Each of our threads multiplies its own blocks; BLAS threads inside would multiply with ours.
 
     The limit holds for the process: the first who asks sets it, the last who leaves lifts it.

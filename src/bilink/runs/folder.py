@@ -13,6 +13,7 @@ Each file is replaced as a whole, so that a crash leaves the last good state.
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,12 +39,16 @@ NEGATIVES = "_negatives"  # test_negatives stands beside test, where there are a
 FILES = (
     "metrics.json",
     "model.safetensors",
+    "weights.safetensors",
     "checkpoint.safetensors",
     "history.jsonl",
     "graph.safetensors",
     "vocabulary.json",
     "config.toml",  # last: it is what makes a folder a run
 )
+
+
+MEMBER = re.compile(r"member-\d+\.safetensors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +64,6 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """As it stands in ``config.toml``."""
         return {
-            "version": VERSION,
-            "bilink": bilink.__version__,
             "data": {**self.data, "fingerprint": self.fingerprint},
             "model": {"name": self.model, "dim": self.dim},
             "training": self.training.to_dict(),
@@ -74,7 +77,12 @@ class RunFolder:
         self.path = Path(path)
         self.checkpoint = self.path / "checkpoint.safetensors"
         self.model = self.path / "model.safetensors"
+        self.weights = self.path / "weights.safetensors"
         self._history = self.path / "history.jsonl"
+
+    def member(self, i: int) -> Path:
+        """Where an ensemble keeps its i-th model."""
+        return self.path / f"member-{i}.safetensors"
 
     # -- making and checking ---------------------------------------------------------------------
 
@@ -93,13 +101,14 @@ class RunFolder:
                 f"{self.path} exists; choose another --out, go on with "
                 f"'bilink resume {self.path}', or overwrite it with --force"
             )
-        if strangers := present - set(FILES):
+        members = {name for name in present if MEMBER.fullmatch(name)}
+        if strangers := present - set(FILES) - members:
             raise RunError(
                 f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "
                 "choose another --out"
             )
         with self.locked():
-            self.remove(*FILES)
+            self.remove(*FILES, *members)
             yield
 
     def remove(self, *names: str) -> None:
@@ -141,7 +150,17 @@ class RunFolder:
 
     def write_config(self, config: RunConfig) -> None:
         """Replace the config, for example when a run is made longer."""
-        write_text(self.path / "config.toml", tomli_w.dumps(config.to_dict()))
+        self.write_sections(**config.to_dict())
+
+    def write_sections(self, **sections: Any) -> None:
+        """Write ``config.toml``, which makes the folder a run."""
+        versions = {"version": VERSION, "bilink": bilink.__version__}
+        write_text(self.path / "config.toml", tomli_w.dumps({**versions, **sections}))
+
+    def read_sections(self) -> dict[str, Any]:
+        """All of ``config.toml``; only its version is checked."""
+        self.check()
+        return _read_sections(self.path / "config.toml")
 
     def read_config(self) -> RunConfig:
         """The run's config, checked."""
@@ -236,14 +255,11 @@ class RunFolder:
 
 
 def read_config_file(path: Path) -> RunConfig:
-    """The config in a ``config.toml``, checked."""
+    """The config of a trained run in a ``config.toml``, checked."""
+    data = _read_sections(path)
+    if "ensemble" in data:
+        raise RunError(f"{path} is of an ensemble, which was fitted and not trained")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        if data["version"] != VERSION:
-            raise RunError(
-                f"{path} has version {data['version']} of the run format; this bilink reads "
-                f"version {VERSION}. Upgrade bilink, or train the run again."
-            )
         source = dict(data["data"])
         fingerprint = source.pop("fingerprint")
         if not isinstance(source["source"], str) or set(source) - {
@@ -262,9 +278,22 @@ def read_config_file(path: Path) -> RunConfig:
             dim=dim,
             training=TrainingConfig().with_options(data["training"]),
         )
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None
     except ConfigError as error:
         raise RunError(f"{path}: {error}") from None
+
+
+def _read_sections(path: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        if data["version"] != VERSION:
+            raise RunError(
+                f"{path} has version {data['version']} of the run format; this bilink reads "
+                f"version {VERSION}. Upgrade bilink, or train the run again."
+            )
+        return data
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+    except KeyError as error:
+        raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None

@@ -1,0 +1,92 @@
+"""bilink ensemble."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import check_new, console, print_json, progress_bar, say, table, write_csv
+
+SHOWN = 15  # relations in the table
+
+
+def ensemble(
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders of one graph.")],
+    out: Annotated[Path, typer.Option(help="Folder for the ensemble.")],
+    method: Annotated[
+        str, typer.Option(help="stack, paper, best, average or platt; see docs/ensembles.md.")
+    ] = "stack",
+    fit: Annotated[
+        str | None, typer.Option(help="Split to fit on: valid or train [valid; paper: train].")
+    ] = None,
+    shrinkage: Annotated[
+        float, typer.Option(help="Pull towards the common weights; 0 chooses it.")
+    ] = 0.0,
+    one_side: Annotated[
+        bool, typer.Option("--same-sides", help="The same weights for heads and tails.")
+    ] = False,
+    negative: Annotated[
+        bool, typer.Option("--allow-negative", help="Let a weight become negative.")
+    ] = False,
+    hard_rivals: Annotated[
+        int, typer.Option(help="Best wrong answers of each member to learn from.")
+    ] = 8,
+    seed: Annotated[int, typer.Option(help="Seed of the random rivals.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a former run.")] = False,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write the weights to this new file.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw which member carries which relation (PNG, SVG).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Combine runs into one that weighs them anew for each relation.
+
+    The result is a run like any other. For example:
+    `bilink ensemble runs/transe runs/hole --out runs/both`, then `bilink evaluate runs/both`.
+    """
+    from bilink.ensembles.report import draw_shares
+    from bilink.runs.combined import combine
+    from bilink.runs.loading import load
+
+    check_new(csv_file, "--csv")
+    members = [load(path) for path in runs]
+    fit = fit or ("train" if method == "paper" else "valid")
+    questions = 2 * len(members[0].graph.split(fit))
+    with progress_bar("asking the members", questions) as advance:
+        made = combine(
+            members,
+            out=out,
+            force=force,
+            progress=advance,
+            method=method,
+            fit=fit,
+            shrinkage=shrinkage,
+            sides=not one_side,
+            non_negative=not negative,
+            hard_rivals=hard_rivals,
+            seed=seed,
+        )
+    shares = made.weights()
+    if csv_file is not None:
+        write_csv(csv_file, shares)
+    if picture is not None:
+        draw_shares(shares, list(made.members), picture)
+    if json:
+        print_json({"run": str(out), "members": list(made.members), "weights": shares})
+        return
+    _show(shares, list(made.members))
+    say(f"the ensemble is in {out}\nnext: bilink evaluate {out}")
+
+
+def _show(shares: list[dict[str, Any]], names: list[str]) -> None:
+    """Both sides of each member in one cell: 0.31/0.28."""
+    rows = [
+        [row["relation"], f"{row['triples']:,}"]
+        + [f"{row[f'head {name}']:.2f}/{row[f'tail {name}']:.2f}" for name in names]
+        for row in shares[:SHOWN]
+    ]
+    console.print(table(("share of the score, head/tail", "triples", *names), rows))
+    if len(shares) > SHOWN:
+        say(f"… and {len(shares) - SHOWN:,} more relations (--csv, --picture)", style="dim")

@@ -1,0 +1,1 @@
+"""Scorers made of scorers."""

@@ -1,0 +1,55 @@
+"""How the weights of an ensemble are found: every option, its meaning, its limits."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from bilink.errors import ConfigError
+
+Method = Literal["stack", "paper", "best", "average", "platt"]
+METHODS: dict[str, str] = {
+    "stack": "weights per relation and side, fitted on held-out questions and shrunk",
+    "paper": "weights per relation by logistic regression on training triples (Wang et al., 2018)",
+    "best": "the member that is best on the relation",
+    "average": "the mean of the members' standardised scores, the same for all relations",
+    "platt": "the mean of the members' Platt-scaled probabilities (Krompaß and Tresp, 2015)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleConfig:
+    """Everything that is needed to fit an ensemble again, but for its members."""
+
+    method: Method = "stack"
+    fit: Literal["valid", "train"] = "valid"  # the split that weights are fitted on
+    shrinkage: float = 0.0  # towards the weights of all relations; 0 is chosen by cross-validation
+    sides: bool = True  # whether heads and tails have weights of their own
+    non_negative: bool = True
+    random_rivals: int = 40
+    hard_rivals: int = 8  # from each member
+    triples: int = 50_000  # at most so many are asked about
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ConfigError(f"unknown method {self.method!r}; there are {', '.join(METHODS)}")
+        if self.fit not in ("valid", "train"):
+            raise ConfigError(f"fit must be valid or train, not {self.fit!r}")
+        limits = {"shrinkage": 0, "random_rivals": 1, "hard_rivals": 0, "triples": 1, "seed": 0}
+        for name, least in limits.items():
+            if not least <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for TOML and JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "EnsembleConfig":
+        """The opposite of ``to_dict``."""
+        unknown = set(values) - {field.name for field in fields(cls)}
+        if unknown:
+            raise ConfigError(f"unknown ensemble option {sorted(unknown)[0]!r}")
+        return cls(**values)
+
+
+assert set(get_args(Method)) == set(METHODS)

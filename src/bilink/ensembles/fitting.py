@@ -1,0 +1,168 @@
+"""From members to one scorer: the relation-level ensemble and its simpler rivals."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from bilink.data.graph import Graph
+from bilink.data.index import known_answers
+from bilink.data.negatives import sample_negatives
+from bilink.ensembles.config import EnsembleConfig
+from bilink.ensembles.mixture import MixtureScorer, Weights, check_members
+from bilink.ensembles.platt import PlattScorer
+from bilink.ensembles.questions import Questions, ask_members
+from bilink.ensembles.stacking import fit_weights
+from bilink.errors import DataError
+from bilink.evaluation.entity_ranking import rank_entities
+from bilink.models.scorer import SIDES, Scorer
+
+FILTER = ("train", "valid")  # the test split is not looked at
+Progress = Callable[[int], None]
+
+
+def fit_ensemble(
+    members: Sequence[Scorer],
+    graph: Graph,
+    config: EnsembleConfig,
+    progress: Progress | None = None,
+) -> MixtureScorer:
+    """The scorer that ``config.method`` makes of ``members``."""
+    check_members(members)
+    triples = graph.split(config.fit)
+    if not len(triples):
+        raise DataError(f"graph {graph.name!r} has no {config.fit} triples to fit an ensemble on")
+    if config.method == "platt":
+        return PlattScorer(members, *_platt(members, graph, config))
+    methods = {"stack": _stack, "paper": _paper, "best": _best, "average": _average}
+    return MixtureScorer(members, methods[config.method](members, graph, config, progress))
+
+
+def _stack(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
+) -> Weights:
+    def weights(questions: Questions) -> np.ndarray:
+        return fit_weights(
+            questions,
+            len(graph.relations),
+            shrinkage=config.shrinkage,
+            non_negative=config.non_negative,
+            seed=config.seed,
+        ).weights
+
+    asked = _ask(members, graph, config, progress)
+    if config.sides:
+        return {questions.side: weights(questions) for questions in asked}
+    return dict.fromkeys(SIDES, weights(_joined(asked)))
+
+
+def _ask(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
+) -> list[Questions]:
+    triples = graph.split(config.fit)
+    if len(triples) > config.triples:
+        random = np.random.default_rng([config.seed, 3])
+        triples = triples[np.sort(random.choice(len(triples), config.triples, replace=False))]
+    known = known_answers(graph, FILTER)
+    return [
+        ask_members(
+            members,
+            triples,
+            known,
+            side,
+            random_rivals=config.random_rivals,
+            hard_rivals=config.hard_rivals,
+            seed=config.seed,
+            progress=progress,
+        )
+        for side in SIDES
+    ]
+
+
+def _joined(asked: Sequence[Questions]) -> Questions:
+    return Questions(
+        asked[0].side,
+        np.concatenate([q.relations for q in asked]),
+        np.concatenate([q.gaps for q in asked]),
+        asked[0].stand_for,
+    )
+
+
+def _average(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
+) -> Weights:
+    """One over the standard deviation of each member's score gaps to random rivals."""
+    gaps = _joined(_ask(members, graph, config, progress)).gaps[:, : config.random_rivals]
+    deviations = np.maximum(gaps.std(axis=(0, 1), dtype=np.float64), 1e-12)
+    weights = np.tile(1 / deviations, (len(graph.relations), 1))
+    return dict.fromkeys(SIDES, weights)
+
+
+def _best(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
+) -> Weights:
+    """One for the member with the best MRR on the relation; elsewhere for the best in general."""
+    triples, k = graph.split(config.fit), len(graph.relations)
+    known = known_answers(graph, FILTER)
+    gains = np.empty((len(members), len(triples)))
+    for i, member in enumerate(members):
+        found = rank_entities(member, graph, config.fit, filter=FILTER, known=known)
+        gains[i] = np.mean([1 / found.values(side) for side in SIDES], axis=0)
+        if progress:
+            progress(2 * len(triples) // len(members))
+    sums = np.stack([np.bincount(triples[:, 1], row, k) for row in gains], axis=1)
+    seen = np.bincount(triples[:, 1], minlength=k) > 0
+    chosen = np.where(seen, sums.argmax(axis=1), gains.mean(axis=1).argmax())
+    return dict.fromkeys(SIDES, np.eye(len(members))[chosen])
+
+
+def _paper(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
+) -> Weights:
+    """Logistic regression on each relation's triples and as many corrupted ones.
+
+    Features are the members' scores, brought to [0, 1] within the relation.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    features, labels, relations = _examples(members, graph, config)
+    weights = np.ones((len(graph.relations), len(members)))
+    order = np.argsort(relations, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(relations[order])) + 1):
+        if progress:
+            progress(int(labels[rows].sum()) * 2)
+        x, y = features[rows], labels[rows]
+        low, spread = x.min(axis=0), np.ptp(x, axis=0)
+        spread[spread == 0] = 1
+        if y.all() or not y.any():
+            fitted = np.ones(len(members))
+        else:
+            model = LogisticRegression(solver="liblinear", random_state=config.seed)
+            fitted = model.fit((x - low) / spread, y).coef_[0]
+        weights[relations[rows[0]]] = fitted / spread
+    return dict.fromkeys(SIDES, weights)
+
+
+def _examples(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each member's scores of true and corrupted triples, their labels and their relations."""
+    true = graph.split(config.fit)
+    false = sample_negatives(graph, true, [config.seed, 4], known=FILTER, plausible=False)
+    triples = np.concatenate([true, false])
+    scores = np.stack([member.score(triples) for member in members], axis=1).astype(np.float64)
+    return scores, np.arange(len(triples)) < len(true), triples[:, 1]
+
+
+def _platt(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each member the slope and offset that make its scores log-odds."""
+    from sklearn.linear_model import LogisticRegression
+
+    features, labels, _ = _examples(members, graph, config)
+    slopes, offsets = np.empty(len(members)), np.empty(len(members))
+    for i, column in enumerate(features.T):
+        scale = max(column.std(), 1e-12)
+        model = LogisticRegression(C=1e6).fit(column[:, None] / scale, labels)
+        slopes[i], offsets[i] = model.coef_[0, 0] / scale, model.intercept_[0]
+    return slopes, offsets

@@ -1,0 +1,40 @@
+"""The mean of probabilities, as a baseline: the one ensemble here that is no bilinear form."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bilink.ensembles.mixture import MixtureScorer
+from bilink.models.scorer import SIDES, Scorer
+
+
+class PlattScorer(MixtureScorer):
+    """The mean over members of 1 / (1 + exp(−(slope · score + offset)))."""
+
+    def __init__(self, members: Sequence[Scorer], slopes: np.ndarray, offsets: np.ndarray):
+        same = np.broadcast_to(slopes, (np.iinfo(np.int32).max, len(members)))  # of any relation
+        super().__init__(members, dict.fromkeys(SIDES, same))
+        self.slopes, self.offsets = slopes, offsets
+
+    def score_block(self, queries: np.ndarray, out: np.ndarray) -> None:
+        """out[i, j] = the mean of the members' probabilities that candidate j is the answer."""
+        out[:] = 0
+        end, part = 0, np.empty_like(out)
+        for member, offset in zip(self.members, self.offsets, strict=True):
+            start, end = end, end + member.width
+            np.matmul(queries[:, start:end], self.candidates[:, start:end].T, out=part)
+            out += _sigmoid(part + offset) / len(self.members)
+
+    def score(self, triples: np.ndarray) -> np.ndarray:
+        """The mean of the members' probabilities."""
+        scores = [member.score(triples) for member in self.members]
+        parts = zip(scores, self.slopes, self.offsets, strict=True)
+        return np.mean([_sigmoid(slope * s + offset) for s, slope, offset in parts], axis=0)
+
+    def tolerances(self, queries: np.ndarray) -> np.ndarray:
+        """Nothing: probabilities are compared as they are."""
+        return np.zeros(len(queries), dtype=self.dtype)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0, -x))

@@ -1,0 +1,150 @@
+"""The run of an ensemble: made of other runs, and then used like any of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilink.data.graph import Graph
+from bilink.ensembles.config import EnsembleConfig
+from bilink.ensembles.fitting import fit_ensemble
+from bilink.ensembles.mixture import MixtureScorer
+from bilink.ensembles.platt import PlattScorer
+from bilink.ensembles.report import weight_shares
+from bilink.errors import ConfigError, DataError, RunError
+from bilink.models.model import Model
+from bilink.models.scorer import SIDES, Scorer
+from bilink.models.storage import load_model, load_tensors, save_model, save_tensors
+from bilink.runs.folder import RunFolder
+from bilink.runs.run import Run
+from bilink.runs.trained import TrainedRun
+
+FORMAT, VERSION = "bilink-weights", 1
+
+
+class CombinedRun(Run):
+    """An ensemble of trained models of one graph."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        members: Mapping[str, Model],
+        scorer: MixtureScorer,
+        config: EnsembleConfig,
+        data: Mapping[str, Any],
+        path: Path | None = None,
+    ):
+        self.graph, self.path, self.config, self.data = graph, path, config, data
+        self.members = dict(members)  # models by name
+        self._scorer = scorer
+
+    @property
+    def scorer(self) -> Scorer:
+        """What ranks and answers."""
+        return self._scorer
+
+    def weights(self) -> list[dict[str, Any]]:
+        """For each relation, which share of the score each member carries on either side."""
+        return weight_shares(self._scorer, list(self.members), self.graph, self.config.seed)
+
+    def save(self, out: str | Path, *, force: bool = False) -> "CombinedRun":
+        """Write all that is needed into a folder of its own."""
+        folder = RunFolder(out)
+        with folder.created(force):
+            folder.write_graph(self.graph)
+            for i, model in enumerate(self.members.values()):
+                save_model(model, folder.member(i))
+            save_tensors(_tensors(self._scorer), _HEADER, folder.weights)
+            members = [
+                {"name": name, "model": model.family.name, "dim": model.dim}
+                for name, model in self.members.items()
+            ]
+            folder.write_sections(
+                data={**self.data, "fingerprint": self.graph.fingerprint},
+                ensemble=self.config.to_dict(),
+                members=members,
+            )
+        self.path = folder.path
+        return self
+
+    def __repr__(self) -> str:
+        return f"Run({self.config.method} of {', '.join(self.members)} of {self.graph.name!r})"
+
+
+_HEADER = {"format": FORMAT, "version": str(VERSION)}
+
+
+def combine(
+    runs: Sequence[Run],
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> CombinedRun:
+    """Make an ensemble of trained runs; ``options`` are those of ``EnsembleConfig``.
+
+    With ``out``, it is kept in that folder, with its members, and is a run like any other.
+    """
+    config = EnsembleConfig(**options)
+    members: dict[str, Model] = {}
+    for run in runs:
+        if not isinstance(run, TrainedRun):
+            raise ConfigError(f"{run.path} is an ensemble itself; give its members instead")
+        if run.graph.fingerprint != runs[0].graph.fingerprint:
+            raise DataError(
+                f"{run.path} and {runs[0].path} know different graphs "
+                f"({run.graph.fingerprint} and {runs[0].graph.fingerprint})"
+            )
+        members[_name(run, members)] = run.model
+    if not members:
+        raise ConfigError("an ensemble needs at least one member")
+    graph = runs[0].graph
+    scorers = [model.scorer for model in members.values()]
+    scorer = fit_ensemble(scorers, graph, config, progress)
+    first = runs[0]
+    data = first.config.data if isinstance(first, TrainedRun) else {"source": graph.name}
+    made = CombinedRun(graph, members, scorer, config, data)
+    return made.save(out, force=force) if out is not None else made
+
+
+def _name(run: TrainedRun, taken: Mapping[str, Any]) -> str:
+    """What a member is called: its folder's name, or its model's, with a number if need be."""
+    name = run.path.name if run.path is not None else run.model.family.name
+    numbered = (f"{name} {i}" for i in range(2, len(taken) + 3))
+    return name if name not in taken else next(n for n in numbered if n not in taken)
+
+
+def _tensors(scorer: MixtureScorer) -> dict[str, np.ndarray]:
+    if isinstance(scorer, PlattScorer):
+        return {"slopes": scorer.slopes, "offsets": scorer.offsets}
+    return {side: np.ascontiguousarray(scorer.weights[side]) for side in SIDES}
+
+
+def read_combined(folder: RunFolder) -> CombinedRun:
+    """Read an ensemble from its folder."""
+    sections = folder.read_sections()
+    graph = folder.read_graph()
+    try:
+        config = EnsembleConfig.from_dict(sections["ensemble"])
+        data = dict(sections["data"])
+        if data.pop("fingerprint") != graph.fingerprint:
+            raise ValueError("its graph is another one")
+        names = [member["name"] for member in sections["members"]]
+        members = {name: load_model(folder.member(i)) for i, name in enumerate(names)}
+        sizes = {(len(model.entities), len(model.relations)) for model in members.values()}
+        if sizes != {(len(graph.entities), len(graph.relations))}:
+            raise ValueError("its members do not fit its graph")
+        tensors, _ = load_tensors(folder.weights, FORMAT, VERSION)
+        scorers = [model.scorer for model in members.values()]
+        if config.method == "platt":
+            scorer: MixtureScorer = PlattScorer(scorers, tensors["slopes"], tensors["offsets"])
+        else:
+            scorer = MixtureScorer(scorers, {side: tensors[side] for side in SIDES})
+        rows = len(graph.relations)
+        if config.method != "platt" and len(scorer.weights["head"]) != rows:
+            raise ValueError("its weights do not fit its relations")
+    except (KeyError, TypeError, ValueError, IndexError, ConfigError) as error:
+        raise RunError(f"{folder.path} is damaged: {error}") from None
+    return CombinedRun(graph, members, scorer, config, data, folder.path)

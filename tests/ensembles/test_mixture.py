@@ -1,0 +1,96 @@
+"""A mixture is the weighted sum of its members, and one bilinear form."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bilink.data.index import known_answers
+from bilink.ensembles.mixture import MixtureScorer
+from bilink.ensembles.platt import PlattScorer
+from bilink.errors import ConfigError
+from bilink.models.model import Model
+from bilink.models.registry import FAMILIES
+from bilink.models.scorer import SIDES
+from bilink.ranking.ranks import rank_triples
+
+N, K = 7, 3
+BILINEAR = sorted(set(FAMILIES) - {"transe-l1"})
+
+
+def random_model(name, dim, seed):
+    random = np.random.default_rng(seed)
+    empty = Model.empty(name, dim, N, K)
+    rows = [random.normal(size=array.shape) for array in (empty.entities, empty.relations)]
+    return Model(empty.family, dim, *rows)
+
+
+def all_triples():
+    return np.array([(h, r, t) for h in range(N) for r in range(K) for t in range(N)])
+
+
+@given(
+    names=st.lists(st.sampled_from(BILINEAR), min_size=1, max_size=4),
+    dim=st.integers(1, 4),
+    seed=st.integers(0, 10**6),
+)
+def test_a_mixture_scores_as_the_weighted_sum_of_its_members(names, dim, seed):
+    models = [random_model(name, dim, seed + i) for i, name in enumerate(names)]
+    random = np.random.default_rng(seed)
+    weights = {side: random.normal(size=(K, len(models))) for side in SIDES}
+    mixture = MixtureScorer([model.scorer for model in models], weights)
+    triples = all_triples()
+    for side, given_column, answer in (("head", 2, 0), ("tail", 0, 2)):
+        expected = sum(
+            weights[side][triples[:, 1], i] * model.score(triples) for i, model in enumerate(models)
+        )
+        queries = mixture.queries(side, triples[:, given_column], triples[:, 1])
+        block = np.empty((len(triples), N))
+        mixture.score_block(queries, block)
+        found = block[np.arange(len(triples)), triples[:, answer]]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    mean = dict.fromkeys(SIDES, (weights["head"] + weights["tail"]) / 2)
+    same = MixtureScorer([model.scorer for model in models], mean)
+    np.testing.assert_allclose(mixture.score(triples), same.score(triples), atol=1e-9)
+
+
+def test_a_mixture_of_one_ranks_as_its_member(graph):
+    random = np.random.default_rng(0)
+    sizes = len(graph.entities), len(graph.relations)
+    empty = Model.empty("transe", 4, *sizes)
+    for array in (empty.entities, empty.relations):
+        array[:] = random.normal(size=array.shape)
+    weights = dict.fromkeys(SIDES, np.full((sizes[1], 1), 0.3))
+    mixture = MixtureScorer([empty.scorer], weights)
+    known = known_answers(graph, ("train",))
+    ranks = [rank_triples(s, graph.train, known) for s in (empty.scorer, mixture)]
+    for side in SIDES:
+        np.testing.assert_array_equal(ranks[0][side].values(), ranks[1][side].values())
+
+
+def test_the_mean_of_probabilities_is_just_that():
+    models = [random_model("complex", 2, 0), random_model("transe", 3, 1)]
+    slopes, offsets = np.array([0.7, 2.0]), np.array([-0.5, 1.0])
+    scorer = PlattScorer([model.scorer for model in models], slopes, offsets)
+    triples = all_triples()
+    odds = [slopes[i] * model.score(triples) + offsets[i] for i, model in enumerate(models)]
+    expected = np.mean([1 / (1 + np.exp(-x)) for x in odds], axis=0)
+    np.testing.assert_allclose(scorer.score(triples), expected)
+    block = np.empty((len(triples), N))
+    scorer.score_block(scorer.queries("tail", triples[:, 0], triples[:, 1]), block)
+    found = block[np.arange(len(triples)), triples[:, 2]]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_what_cannot_be_mixed_is_refused():
+    product, manhattan = random_model("distmult", 2, 0), random_model("transe-l1", 2, 0)
+    one = dict.fromkeys(SIDES, np.ones((K, 1)))
+    with pytest.raises(ConfigError, match="no bilinear form"):
+        MixtureScorer([manhattan.scorer], one)
+    with pytest.raises(ConfigError, match="at least one member"):
+        MixtureScorer([], one)
+    with pytest.raises(ConfigError, match="as many weights"):
+        MixtureScorer([product.scorer, product.scorer], one)
+    other = Model.empty("distmult", 2, N + 1, K)
+    with pytest.raises(ConfigError, match="different numbers of entities: 7, 8"):
+        MixtureScorer([product.scorer, other.scorer], dict.fromkeys(SIDES, np.ones((K, 2))))
