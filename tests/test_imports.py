@@ -21,6 +21,7 @@ ROOMS = [  # a room may import from itself and from those before it
     "runs",
     "search",
     "distributed",
+    "study",
     "serving",
     "cli",
 ]

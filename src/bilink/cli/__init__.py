@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from bilink.cli import classify, data, demo, ensemble, evaluate, query, train
+from bilink.cli import classify, data, demo, ensemble, evaluate, query, study, train
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
@@ -26,6 +26,7 @@ app.command("resume")(train.resume)
 app.command("evaluate")(evaluate.evaluate)
 app.command("classify")(classify.classify)
 app.command("ensemble")(ensemble.ensemble)
+app.add_typer(study.app, name="study")
 app.command("query")(query.query)
 
 

@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -179,3 +181,23 @@ def show_bytes(n: float) -> str:
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
         n /= 1000
     return f"{n:.1f} GB"
+
+
+@contextmanager
+def stop_at_signal() -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C end training after the present epoch; the second ends it at once."""
+    asked = False
+
+    def handler(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            os._exit(130)  # at once: what is on disk is whole at any moment
+        asked = True
+        complain("stopping after this epoch; press Ctrl-C again to stop at once")
+
+    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)

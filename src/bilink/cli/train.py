@@ -1,9 +1,5 @@
 """bilink train, bilink resume."""
 
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +11,7 @@ from bilink.cli.output import (
     print_json,
     say,
     show_bytes,
+    stop_at_signal,
     table,
     training_bar,
 )
@@ -82,7 +79,7 @@ def train(
     if dry_run:
         return
     out = out or Path("runs") / f"{job.graph.name}-{job.config.model}"
-    with _stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
+    with stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
         run = job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
     _report(run)
 
@@ -104,7 +101,7 @@ def resume(
     folder = RunFolder(run)
     training = folder.read_config().training.with_options(settings)
     done = len(folder.read_history())
-    with _stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
+    with stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
         result = job.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
     if json:
         print_json({"run": str(run), "stopped": result.stopped, **vars(result.progress)})
@@ -128,26 +125,6 @@ def _show_plan(plan: Any, dim: int) -> None:
     )
     if plan.threads > 1:
         complain("several threads: fast, but not exactly repeatable (--set threads=1 is)", "dim")
-
-
-@contextmanager
-def _stop_at_signal() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end training after the present epoch; the second ends it at once."""
-    asked = False
-
-    def handler(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            os._exit(130)  # at once: what is on disk is whole at any moment
-        asked = True
-        complain("stopping after this epoch; press Ctrl-C again to stop at once")
-
-    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: asked
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
 
 
 def _report(run: Any) -> None:

@@ -1,0 +1,60 @@
+"""bilink study."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bilink.cli.output import complain, say, stop_at_signal, training_bar
+
+app = typer.Typer(no_args_is_help=True, help="Repeat an experimental study, from data to tables.")
+
+
+@app.callback()
+def _studies() -> None:
+    """Repeat an experimental study, from data to tables."""
+
+
+@app.command("wang2018")
+def wang2018(
+    data: Annotated[
+        str, typer.Option(help="wn18, fb15k, wn18rr, fb15k-237; several with commas.")
+    ] = "wn18",
+    recipe: Annotated[
+        str, typer.Option(help="paper, improved; several with commas.")
+    ] = "paper,improved",
+    out: Annotated[Path, typer.Option(help="Folder for what is found.")] = Path(
+        "study/results/wang2018"
+    ),
+    work: Annotated[Path, typer.Option(help="Folder for the trained models.")] = Path(
+        "runs/study/wang2018"
+    ),
+    tables_only: Annotated[
+        bool, typer.Option("--tables", help="Only write the tables anew from what is there.")
+    ] = False,
+) -> None:
+    """The study of Wang, Gemulla and Li (2018): models, ensembles, tables.
+
+    Goes on where it was stopped. For example: `bilink study wang2018 --data wn18`.
+    """
+    from bilink._files import write_text
+    from bilink.study.tables import markdown
+    from bilink.study.wang2018 import Hooks, Stopped, Study, has_settings
+
+    for name in data.split(","):
+        with stop_at_signal() as should_stop:
+            hooks = Hooks(complain, training_bar, should_stop)
+            studies = [
+                Study(name, kind, out=out, work=work, hooks=hooks)
+                for kind in recipe.split(",")
+                if has_settings(name, kind)
+            ]
+            try:
+                for study in () if tables_only else studies:
+                    study.run()
+            except Stopped:
+                complain("stopped; the same command goes on from here")
+                raise typer.Exit(130) from None
+        path = out / name / "tables.md"
+        write_text(path, markdown(studies))
+        say(f"the tables are in {path}")

@@ -1,0 +1,1 @@
+"""Experimental studies, from the data to the tables."""

@@ -1,0 +1,247 @@
+"""The study of Wang, Gemulla and Li (2018): their models, ensembles and tables, and ours beside.
+
+A study is made of pieces: a trained model, or an ensemble of some, each with what was measured on
+it.  A piece is done again only when what determines it has changed, so that a study that was
+stopped goes on where it was.
+
+    WORK/wn18/improved/H/                 a run folder, with the model
+    OUT/wn18/improved/H/                  config.toml, history.jsonl, metrics.json: what is kept
+    OUT/wn18/improved/R+H+T (stack)/      metrics.json
+    OUT/wn18/tables.md, *.png             the published and our figures side by side
+"""
+
+import hashlib
+import json
+import shutil
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.resources import files
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import bilink
+from bilink._files import write_text
+from bilink.data.graph import Graph
+from bilink.data.loading import load_graph
+from bilink.ensembles.config import EnsembleConfig
+from bilink.errors import BilinkError, ConfigError
+from bilink.evaluation.entity_ranking import EntityRanking
+from bilink.evaluation.significance import paired_test
+from bilink.runs.combined import combine
+from bilink.runs.folder import RunFolder
+from bilink.runs.job import OnEpoch, ShouldStop, prepare, resume
+from bilink.runs.loading import load
+from bilink.runs.run import Run
+from bilink.runs.trained import TrainedRun
+from bilink.training.loop import INTERRUPTED
+
+NAMES = {"R": "RESCAL", "H": "HolE", "T": "TransE", "D": "DistMult", "C": "ComplEx"}
+PAPERS = ("R", "H", "T")  # the models of the paper
+RECIPES = ("paper", "improved")
+METHODS = ("stack", "paper")  # of every combination
+BASELINES = ("best", "average", "platt")  # of the largest combinations only
+LIKE = {"wn18rr": "wn18", "fb15k-237": "fb15k"}  # settings that were tuned on another graph
+
+
+class Stopped(Exception):
+    """The user asked to stop; what is done is kept."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Who is told what happens, and who may stop it."""
+
+    say: Callable[[str], None] = lambda text: None
+    on_epoch: Callable[[int], Any] | None = None  # epochs → a context that gives OnEpoch
+    should_stop: ShouldStop = lambda: False
+
+
+class Study:
+    """All pieces of one graph and recipe."""
+
+    def __init__(
+        self, data: str, recipe: str, *, out: Path, work: Path, hooks: Hooks | None = None
+    ):
+        self.data, self.recipe, self._hooks = data, recipe, hooks or Hooks()
+        self.settings = settings(data, recipe)
+        self.out, self._work = out / data / recipe, work / data / recipe
+        self._rankings: dict[str, EntityRanking] = {}
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph of the study."""
+        return load_graph(self.data)
+
+    def run(self) -> None:
+        """Train, combine and measure whatever is missing."""
+        letters = list(self.settings)
+        for letter in letters:
+            self._measure_model(letter)
+        own = [letter for letter in PAPERS if letter in letters]
+        for members in combos(letters):
+            most = members in (tuple(own), tuple(letters))
+            for method in (*METHODS, *(BASELINES if most else ())):
+                self._measure_ensemble(members, method)
+
+    # -- models ----------------------------------------------------------------------------------
+
+    def model(self, letter: str) -> TrainedRun:
+        """The trained run of one model: read, gone on with, or made."""
+        options = dict(self.settings[letter])
+        name, dim = options.pop("model"), options.pop("dim")
+        job = prepare(self.graph, name, dim, options)
+        folder = RunFolder(self._work / letter)
+        try:
+            same = folder.read_config().to_dict() == job.config.to_dict()
+            if same and folder.model.exists():
+                found = load(folder.path)
+                assert isinstance(found, TrainedRun)
+                return found
+        except BilinkError:
+            same = False
+        self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
+        with self._epochs(job.config.training.epochs) as on_epoch:
+            stop = self._hooks.should_stop
+            if same:
+                run = resume(folder.path, on_epoch=on_epoch, should_stop=stop)
+            else:
+                run = job.run(out=folder.path, force=True, on_epoch=on_epoch, should_stop=stop)
+        if run.stopped == INTERRUPTED:
+            raise Stopped
+        return run
+
+    def _epochs(self, epochs: int) -> Any:
+        nothing: OnEpoch | None = None
+        return self._hooks.on_epoch(epochs) if self._hooks.on_epoch else nullcontext(nothing)
+
+    def _measure_model(self, letter: str) -> None:
+        key = _key({"graph": self.data, **self.settings[letter]})
+        if self._done(letter, key):
+            return
+        run = self.model(letter)
+        found = self._measure(letter, run)
+        found["minutes_of_training"] = sum(r["seconds"] for r in run.history) / 60
+        found["stopped"] = f"after {len(run.history)} epochs"
+        place = self.out / letter
+        place.mkdir(parents=True, exist_ok=True)
+        for name in ("config.toml", "history.jsonl"):
+            shutil.copy(self._work / letter / name, place / name)
+        self._keep(letter, key, found)
+
+    # -- ensembles -------------------------------------------------------------------------------
+
+    def _measure_ensemble(self, members: Sequence[str], method: str) -> None:
+        name = f"{'+'.join(members)} ({method})"
+        config = EnsembleConfig(method=method, fit="train" if method == "paper" else "valid")  # type: ignore[arg-type]
+        parts = {letter: dict(self.settings[letter]) for letter in members}
+        key = _key({"graph": self.data, "members": parts, **config.to_dict()})
+        if self._done(name, key):
+            return
+        if self._hooks.should_stop():
+            raise Stopped
+        self._hooks.say(f"{self.data}, {self.recipe}: {name}")
+        runs = {letter: self.model(letter) for letter in members}
+        made = combine(list(runs.values()), **config.to_dict())
+        found = self._measure(name, made)
+        found["ensemble"] = config.to_dict()
+        rivals: dict[str, Run] = dict(runs)
+        if method == "stack":
+            rivals["average"] = combine(list(runs.values()), method="average")
+        ranking = self._ranking(name, made)
+        found["against"] = {
+            rival: asdict(paired_test(ranking, self._ranking(f"{members}{rival}", run)))
+            for rival, run in rivals.items()
+        }
+        self._keep(name, key, found)
+
+    # -- measuring -------------------------------------------------------------------------------
+
+    def _ranking(self, name: str, run: Run) -> EntityRanking:
+        if name not in self._rankings:
+            self._rankings[name] = run.evaluate("test")
+        return self._rankings[name]
+
+    def _measure(self, name: str, run: Run) -> dict[str, Any]:
+        return {
+            "valid": run.evaluate("valid", filter=("train", "valid")).to_dict(),
+            "test": self._ranking(name, run).to_dict(),
+            "classification": _without_relations(run.classify("test").to_dict()),
+            "classification_any_entity": _without_relations(
+                run.classify("test", plausible=False).to_dict()
+            ),
+        }
+
+    def _done(self, name: str, key: str) -> bool:
+        return self.read(name).get("key") == key
+
+    def read(self, name: str) -> dict[str, Any]:
+        """What is kept of a piece; nothing where it is not done."""
+        try:
+            found = json.loads((self.out / name / "metrics.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _keep(self, name: str, key: str, found: Mapping[str, Any]) -> None:
+        place = self.out / name
+        place.mkdir(parents=True, exist_ok=True)
+        command = f"bilink study wang2018 --data {self.data} --recipe {self.recipe}"
+        head = {"key": key, "command": command, "bilink": bilink.__version__}
+        text = json.dumps({**head, **found}, indent=1)
+        write_text(place / "metrics.json", text + "\n")
+
+
+def combos(letters: Sequence[str]) -> list[tuple[str, ...]]:
+    """The combinations of the paper's models in the order of its tables, then all models."""
+    own = [letter for letter in PAPERS if letter in letters]
+    order = ["R+T", "R+H", "H+T"]
+    found: list[tuple[str, ...]] = sorted(
+        combinations(own, 2), key=lambda pair: order.index("+".join(pair))
+    )
+    for group in (tuple(own), tuple(letters)):
+        if len(group) > 2 and group not in found:
+            found.append(group)
+    return found
+
+
+def has_settings(data: str, recipe: str) -> bool:
+    """Whether a recipe has settings for a graph; the paper did not study all of them."""
+    return recipe == "improved" or data not in LIKE
+
+
+def settings(data: str, recipe: str) -> dict[str, dict[str, Any]]:
+    """For each model of a recipe, its options."""
+    if recipe not in RECIPES:
+        raise ConfigError(f"unknown recipe {recipe!r}; there are {', '.join(RECIPES)}")
+    found = _toml("settings.toml")[recipe]
+    graphs = {key for key, value in found.items() if isinstance(value, dict)}
+    name = data if data in graphs else LIKE.get(data, data)
+    if name not in graphs:
+        raise ConfigError(
+            f"the recipe {recipe!r} has no settings for {data!r}; it has them for "
+            f"{', '.join(sorted(graphs))}"
+        )
+    shared = {key: value for key, value in found.items() if not isinstance(value, dict)}
+    return {letter: {**shared, **options} for letter, options in found[name].items()}
+
+
+def published() -> dict[str, Any]:
+    """The figures of the paper."""
+    return _toml("published.toml")["wang2018"]
+
+
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("bilink.study").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _key(determined_by: Mapping[str, Any]) -> str:
+    text = json.dumps({**determined_by, "bilink": bilink.__version__}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without_relations(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name != "relations"}
