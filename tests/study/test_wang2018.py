@@ -1,0 +1,83 @@
+"""The study on a small graph: resumable, cached, and tables with both kinds of figures."""
+
+import json
+
+import pytest
+
+from bilink.errors import ConfigError
+from bilink.study import tables, wang2018
+from bilink.study.wang2018 import Hooks, Stopped, Study
+
+TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    def settings(data, recipe):
+        return {
+            "R": {"model": "rescal", "dim": 3, **TINY},
+            "H": {"model": "hole", "dim": 4, **TINY},
+            "T": {"model": "transe", "dim": 4, **TINY},
+        }
+
+    monkeypatch.setattr(wang2018, "settings", settings)
+
+
+def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
+    said = []
+    stop_after = 2
+
+    def should_stop():
+        return len(said) > stop_after
+
+    places = {"out": tmp_path / "out", "work": tmp_path / "work"}
+    with pytest.raises(Stopped):
+        Study("atlas", "paper", **places, hooks=Hooks(said.append, None, should_stop)).run()
+    assert 0 < len(said) <= 4
+    first, said[:] = list(said), []
+    stop_after = 10**6
+    study = Study("atlas", "paper", **places, hooks=Hooks(said.append))
+    study.run()
+    titles = [text.partition(": ")[2] for text in first + said]
+    assert len(titles) <= len(set(titles)) + 1  # at most the piece that was stopped
+    before = {p: p.read_bytes() for p in (tmp_path / "out").rglob("metrics.json")}
+    said.clear()
+    Study("atlas", "paper", **places, hooks=Hooks(said.append)).run()
+    assert said == []
+    assert {p: p.read_bytes() for p in (tmp_path / "out").rglob("metrics.json")} == before
+    names = {path.parent.name for path in before}
+    assert {"R", "H", "T", "R+H+T (stack)", "R+H+T (platt)", "H+T (paper)"} <= names
+    kept = json.loads((tmp_path / "out/atlas/paper/H/metrics.json").read_text())
+    assert kept["valid"]["filter"] == ["train", "valid"]
+    assert kept["test"]["filter"] == ["train", "valid", "test"]
+    assert (tmp_path / "out/atlas/paper/H/config.toml").exists()
+    text = tables.markdown([study])
+    for part in ("HolE, paper", "R+H+T, paper (stack)", "in position", "sign-flip", "2,405"):
+        assert part in text
+
+
+def test_published_figures_stand_beside_ours(tiny, tmp_path, monkeypatch):
+    study = Study("atlas", "paper", out=tmp_path / "out", work=tmp_path / "work")
+    study._measure_model("H")
+    study.data = "fb15k"
+    text = tables._ranking([study])
+    assert "| HolE, published | 72.6 | 50.2 | 331 |" in text
+    assert "RESCAL" not in text  # not measured, not shown
+
+
+def test_recorded_settings_can_be_trained():
+    """Every line of settings.toml is one that a job accepts."""
+    from bilink.training.config import TrainingConfig
+
+    for recipe in wang2018.RECIPES:
+        for data in ("wn18", "fb15k", "wn18rr", "fb15k-237"):
+            if not wang2018.has_settings(data, recipe):
+                continue
+            for options in wang2018.settings(data, recipe).values():
+                rest = {k: v for k, v in options.items() if k not in ("model", "dim")}
+                assert options["dim"] <= 200
+                assert TrainingConfig().with_options(rest).loss != "logistic"
+    with pytest.raises(ConfigError, match="no settings for 'umls'"):
+        wang2018.settings("umls", "paper")
+    with pytest.raises(ConfigError, match="unknown recipe"):
+        wang2018.settings("wn18", "best")
