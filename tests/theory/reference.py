@@ -46,9 +46,10 @@ def scores(model):
 
 def invariants(slices):
     """(largest rank of a slice, dimension of the symmetric parts, of the antisymmetric parts)."""
+    small = 1e-9 * abs(slices).max() * slices.size
     flipped = slices.transpose(0, 2, 1)
     parts = [(slices + sign * flipped).reshape(len(slices), -1) for sign in (1, -1)]
     return (
-        max(np.linalg.matrix_rank(s) for s in slices),
-        *(int(np.linalg.matrix_rank(part)) for part in parts),
+        max(int(np.linalg.matrix_rank(s, tol=small)) for s in slices),
+        *(int(np.linalg.matrix_rank(part, tol=small)) for part in parts),
     )

@@ -52,7 +52,8 @@ class RunConfig:
     fingerprint: str  # of the graph
     model: str
     dim: int
-    training: TrainingConfig
+    training: TrainingConfig  # of the original, where the model was converted from another one
+    converted: Mapping[str, Any] | None = None  # the certificate of that
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in ``config.toml``."""
@@ -62,6 +63,7 @@ class RunConfig:
             "data": {**self.data, "fingerprint": self.fingerprint},
             "model": {"name": self.model, "dim": self.dim},
             "training": self.training.to_dict(),
+            **({"converted": dict(self.converted)} if self.converted else {}),
         }
 
 
@@ -263,6 +265,7 @@ def read_config_file(path: Path) -> RunConfig:
             model=name,
             dim=dim,
             training=TrainingConfig().with_options(data["training"]),
+            converted=data.get("converted"),
         )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise RunError(f"{path} cannot be read: {error}") from None
