@@ -1,16 +1,67 @@
-"""bilink theory convert | bounds."""
+"""bilink theory bounds | convert."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bilink.cli.output import print_json, say
+from bilink.cli.output import console, print_json, say, table
 
 app = typer.Typer(
     help="The theory: which model can express what, at which size, and one model as another.",
     no_args_is_help=True,
 )
+
+
+@app.command("bounds")
+def bounds(
+    data: Annotated[
+        str | None, typer.Argument(help="A graph, whose sizes and degrees are taken.")
+    ] = None,
+    entities: Annotated[int | None, typer.Option(help="The number N of entities.")] = None,
+    relations: Annotated[int | None, typer.Option(help="The number K of relations.")] = None,
+    dim: Annotated[int | None, typer.Option(help="The size r' of a model to subsume.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Which sizes are enough to express every ranking, a graph, or another model.
+
+    For example: `bilink theory bounds wn18 --dim 200`, or
+    `bilink theory bounds --entities 1000 --relations 10`.
+    """
+    from bilink.data.loading import load_graph
+    from bilink.errors import ConfigError
+    from bilink.theory.bounds import ROWS, bounds_of
+    from bilink.theory.bounds import bounds as bounds_for
+
+    if data is not None and entities is None and relations is None:
+        found = bounds_of(load_graph(data), dim)
+    elif data is None and entities is not None and relations is not None:
+        found = bounds_for(entities, relations, dim)
+    else:
+        raise ConfigError("give either a graph or both --entities and --relations")
+    if json:
+        print_json(found.to_dict())
+        return
+    rows = [
+        [
+            cell.title,
+            cell.question,
+            _size(cell.paper, cell.paper_value),
+            _size(cell.formula, cell.value) + (" *" if cell.optimal else ""),
+        ]
+        for row in ROWS
+        for cell in found.cells
+        if cell.row == row
+    ]
+    shown = table(("model", "is enough for", "from size (paper)", "from size (corrected)"), rows)
+    for column in shown.columns:
+        column.justify = "left"
+    console.print(shown)
+    say(found.legend)
+
+
+def _size(formula: str, value: int | None) -> str:
+    return formula if value is None or formula == str(value) else f"{formula} = {value:,}"
 
 
 @app.command("convert")

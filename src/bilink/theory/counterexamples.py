@@ -1,7 +1,7 @@
 """Rankings that a family cannot express at any size, or not below some size."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,6 +77,8 @@ COUNTEREXAMPLES = {
         level_diagonal,
     ),
 }
+
+COUNTEREXAMPLES["transe-l1"] = replace(COUNTEREXAMPLES["transe"], family="transe-l1")
 
 
 def counterexample(name: str) -> Counterexample:
