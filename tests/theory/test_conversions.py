@@ -1,12 +1,14 @@
 """Subsumption: every arrow of Table 1, with the paper's construction and the tighter one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import NAMES, invariants, random_model, scores, seeds
 
-from bilink.errors import BilinkError, ConfigError
+from bilink.errors import BilinkError, ConfigError, DataError
 from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.theory import conversions
@@ -201,22 +203,17 @@ def test_single_precision_is_converted_in_double():
     assert certificate.compared == 2 * 30 * 30
 
 
-def test_a_wrong_construction_is_seen_in_the_certificate(monkeypatch):
-    wrong = conversions.Arrow(
-        "distmult", "rescal", "tight", conversions.sizes.SAME, "scores", lambda model: off(model)
-    )
+def test_a_wrong_construction_gets_no_certificate(monkeypatch):
+    right = next(a for a in ARROWS if label(a) == "distmult-rescal-tight-r")
 
-    def off(model):
-        made = ARROWS_BY_NAME["distmult-rescal-tight-r"].build(model)
+    def build(model):
+        made = right.build(model)
         made.relations[0, 0] += 0.01
         return made
 
-    monkeypatch.setattr(conversions, "ARROWS", (wrong,))
-    model = random_model("distmult", 3, seed=0)
-    assert convert(model, "rescal")[1].deviation > 1e-5
-
-
-ARROWS_BY_NAME = {label(arrow): arrow for arrow in ARROWS}
+    monkeypatch.setattr(conversions, "ARROWS", (replace(right, build=build),))
+    with pytest.raises(DataError, match="double precision is not enough"):
+        convert(random_model("distmult", 3, seed=0), "rescal")
 
 
 def test_bad_wishes_get_a_sentence(monkeypatch):
@@ -235,3 +232,19 @@ def test_bad_wishes_get_a_sentence(monkeypatch):
     large = Model(family("complex"), 200, np.zeros((2, 400)), np.zeros((3, 400)))
     with pytest.raises(ConfigError, match="does not fit into the memory"):
         convert(large, "rescal")
+
+
+@pytest.mark.parametrize(
+    ("n_entities", "n_relations", "value", "message"),
+    [
+        (1, 1, 1.0, "two entities and one relation"),
+        (3, 0, 1.0, "two entities and one relation"),
+        (3, 1, np.nan, "not finite"),
+        (3, 1, np.inf, "not finite"),
+    ],
+)
+def test_models_without_scores_get_a_sentence(n_entities, n_relations, value, message):
+    shapes = (n_entities, 2), (n_relations, 2)
+    model = Model(family("transe"), 2, *(np.full(shape, value) for shape in shapes))
+    with pytest.raises(DataError, match=message):
+        convert(model, "rescal")

@@ -8,9 +8,9 @@ from reference import random_model, scores, seeds
 
 from bilink.errors import BilinkError
 from bilink.theory.counterexamples import below_n, counterexample, leaves_room_below_n
+from bilink.theory.lower_bounds import warren_bound
 from bilink.theory.mixed import mixed_of
 from bilink.theory.rankings import dense_rank, same_scores
-from bilink.theory.sizes import warren_bound
 from bilink.theory.slices import by_inertia, by_schur, inertia_bound
 from bilink.theory.universality import represent
 

@@ -16,7 +16,7 @@ from bilink.data.graph import Graph
 from bilink.errors import ConfigError
 from bilink.models.registry import family as find_family
 from bilink.theory.conversions import ARROWS
-from bilink.theory.sizes import warren_bound
+from bilink.theory.lower_bounds import paper_bound, warren_bound
 from bilink.theory.slices import inertia_bound
 
 ROWS = ("rescal", "hole", "complex", "distmult", "transe")
@@ -121,7 +121,7 @@ def bounds(
         rounding_ranks=ranks,
         cells=tuple(cells),
         least={row: warren_bound(row, entities, relations) for row in _UNIVERSAL},
-        least_paper=max(1, entities // 32),
+        least_paper=paper_bound(entities),
     )
 
 

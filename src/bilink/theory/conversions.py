@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bilink.errors import ConfigError
+from bilink.errors import ConfigError, DataError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
 from bilink.theory import sizes, translations
@@ -33,6 +33,7 @@ Kind = Literal["paper", "tight", "refinement"]
 SHIFTED: Level = "scores up to a constant"
 
 SAMPLE = 20_000  # scores that a certificate compares
+LARGEST_DEVIATION = 1e-5  # beyond that it is no conversion
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def convert(
 
     ``dim`` asks for a size; more than what is needed is filled up, less is refused.
     """
+    _check_model(model)
     arrow = find_arrow(model, to, construction)
     needed = arrow.size(model.dim, len(model.relations))
     _check_memory(arrow, model, max(needed, dim or 0))
@@ -90,6 +92,11 @@ def convert(
     if dim is not None and dim != result.dim:
         result = grow(result, dim)
     deviation, compared = _compare(double, result, arrow.level)
+    if not deviation <= LARGEST_DEVIATION:
+        raise DataError(
+            f"double precision is not enough to convert this model: its scores as "
+            f"{result.family.title} are off by {deviation:.1g} of their spread"
+        )
     return result, Certificate(
         source=model.family.name,
         source_dim=model.dim,
@@ -108,7 +115,7 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
     kinds = ("paper", "tight", "refinement")
     if construction not in kinds:
         raise ConfigError(f"construction must be one of {', '.join(kinds)}, not {construction!r}")
-    if "transe-l1" in (source.name, target.name) and source is not target:
+    if "transe-l1" in (source.name, target.name):
         raise ConfigError(
             "TransE with the Manhattan distance is no bilinear form; the theory has no arrow from "
             "it or to it"
@@ -186,6 +193,16 @@ def _scores(model: Model, triples: np.ndarray) -> np.ndarray:
 
 def _double(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return model.entities.astype(np.float64), model.relations.astype(np.float64)
+
+
+def _check_model(model: Model) -> None:
+    if len(model.entities) < 2 or len(model.relations) < 1:
+        raise DataError(
+            f"the theory speaks of at least two entities and one relation (N ≥ 2, K ≥ 1), not "
+            f"{len(model.entities)} and {len(model.relations)}"
+        )
+    if not (np.isfinite(model.entities).all() and np.isfinite(model.relations).all()):
+        raise DataError("the model holds numbers that are not finite, so it has no scores")
 
 
 def _check_memory(arrow: Arrow, model: Model, dim: int) -> None:
