@@ -164,6 +164,9 @@ def test_complex_without_the_conjugate_would_be_symmetric():
     e, w = (random.normal(size=(n, 3)) + 1j * random.normal(size=(n, 3)) for n in (4, 1))
     printed = (e * w) @ e.T
     np.testing.assert_allclose(printed.real, printed.real.T, atol=1e-12)
+    x, y, c, d = e.real, e.imag, w.real, w.imag  # a DistMult model of three times the size
+    entities, weights = np.hstack([x, y, x + y]), np.hstack([c + d, d - c, -d])
+    np.testing.assert_allclose((entities * weights) @ entities.T, printed.real, atol=1e-12)
     with_conjugate = ((e * w) @ e.conj().T).real
     assert not np.allclose(with_conjugate, with_conjugate.T)
     np.testing.assert_allclose(((e * w.conj()) @ e.conj().T).real, with_conjugate.T, atol=1e-12)

@@ -130,19 +130,22 @@ def _extremes(
         block = np.empty((len(heads), n), dtype=scorer.dtype)
         scorer.score_block(queries, block)
         block += scorer.offsets(queries)[:, None]
-        scores = block.astype(np.float64)
+        scores = block.astype(np.float64, copy=False)
         if not np.isfinite(scores).all():
             raise DataError("the model gives scores that are not finite; consistency needs numbers")
         error = _errors(model, heads, relation, sharp)
         here = facts[(facts[:, 0] >= start) & (facts[:, 0] < start + rows)]
         cells = (here[:, 0] - start, here[:, 2])
         known = scores[cells]
-        at_facts = error[cells] if isinstance(error, np.ndarray) else error
-        low = min(low, known.min(initial=math.inf))
-        low_sure = min(low_sure, (known - at_facts).min(initial=math.inf))
         scores[cells] = -math.inf
-        high = max(high, float(scores.max()))
-        high_sure = max(high_sure, float((scores + error).max()))
+        if isinstance(error, np.ndarray):
+            low_sure = min(low_sure, (known - error[cells]).min(initial=math.inf))
+            scores_sure = float((scores + error).max())
+        else:
+            low_sure = min(low_sure, known.min(initial=math.inf) - error)
+            scores_sure = float(scores.max()) + error
+        low, high = min(low, known.min(initial=math.inf)), max(high, float(scores.max()))
+        high_sure = max(high_sure, scores_sure)
     return float(low - high), float(low_sure - high_sure)
 
 
