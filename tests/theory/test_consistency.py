@@ -184,6 +184,14 @@ def test_a_margin_within_rounding_is_consistent_but_not_certified():
     assert found.margin_over_error < 1
 
 
+def test_whole_numbers_are_exact_only_while_they_are_small():
+    small, large = (
+        model_of("distmult", 1, whole(1, 4, 1) * x, np.ones((1, 1))) for x in (1, 2**28)
+    )
+    assert error_bound(small, np.arange(4), 0).largest() == 0
+    assert error_bound(large, np.arange(4), 0).largest() > 0
+
+
 def test_a_bare_scorer_is_checked_but_never_certified():
     model = model_of("distmult", 1, np.array([[1.0], [0.0]]), np.ones((1, 1)))
     assert check_consistency(model, np.array([[0, 0, 0]])).certified

@@ -219,6 +219,28 @@ def test_a_wrong_construction_gets_no_certificate(monkeypatch):
         convert(random_model("distmult", 3, seed=0), "rescal")
 
 
+@pytest.mark.parametrize("level", ["ranking", "refinement"])
+def test_a_wrong_order_gets_no_certificate(monkeypatch, level):
+    right = next(a for a in ARROWS if label(a) == "transe-rescal-tight-r + 2")
+
+    def build(model):
+        made = right.build(model)
+        return Model(made.family, made.dim, made.entities[::-1].copy(), made.relations)
+
+    model = random_model("transe", 2, seed=0)
+    monkeypatch.setattr(conversions, "ARROWS", (replace(right, level=level),))
+    assert convert(model, "rescal")[1].deviation < 1e-12
+    monkeypatch.setattr(conversions, "ARROWS", (replace(right, level=level, build=build),))
+    with pytest.raises(DataError, match="double precision is not enough"):
+        convert(model, "rescal")
+
+
+def test_ties_count_for_a_ranking_but_not_for_a_refinement():
+    was, now = np.array([0.0, 1, 1, 2]), np.array([0.0, 1, 1.5, 2])
+    assert conversions.deviation(was, now, "refinement") == 0
+    assert conversions.deviation(was, now, "ranking") == 0.25
+
+
 def test_bad_wishes_get_a_sentence(monkeypatch):
     model = random_model("complex", 3, seed=0)
     for wish, message in (

@@ -1,8 +1,9 @@
 """Table 1 of Wang et al. (2018), as printed and as it stands corrected, with numbers put in.
 
 A row is a family; its cells say from which size r on it is universal, consistent with a Boolean
-tensor B, or subsumes another family of size r'.  All sizes suffice; "optimal" ones cannot be
-smaller, if entities and relations are many enough.
+tensor B, or subsumes another family of size r'.  All sizes suffice.  "Optimal" ones cannot be
+smaller without changing some scores by more than a constant for each relation, if entities and
+relations are many enough; the ranks of slices and what they span show it.
 """
 
 import math
@@ -78,7 +79,7 @@ class Bounds:
         return (
             f"N = {self.entities:,} entities, K = {self.relations:,} relations{known}. rr is the "
             f"rounding rank of a relation; f(N) = {inertia_bound(self.entities):,} is between 3N/4 "
-            "and 5N/6. * Nothing smaller is enough, if N and K are large.\n"
+            "and 5N/6. * Nothing smaller keeps all scores, if N and K are large.\n"
             f"Below these sizes some set of facts is out of reach: {least} (by counting; the "
             f"paper's N/32 is {self.least_paper:,})."
         )

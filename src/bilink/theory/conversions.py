@@ -91,11 +91,11 @@ def convert(
     result = arrow.build(double)
     if dim is not None and dim != result.dim:
         result = grow(result, dim)
-    deviation, compared = _compare(double, result, arrow.level)
-    if not deviation <= LARGEST_DEVIATION:
+    off, compared = _compare(double, result, arrow.level)
+    if not off <= LARGEST_DEVIATION:
         raise DataError(
             f"double precision is not enough to convert this model: its scores as "
-            f"{result.family.title} are off by {deviation:.1g} of their spread"
+            f"{result.family.title} are off by {off:.1g} of their spread"
         )
     return result, Certificate(
         source=model.family.name,
@@ -104,7 +104,7 @@ def convert(
         dim=result.dim,
         construction=arrow.kind,
         level=arrow.level,
-        deviation=deviation,
+        deviation=off,
         compared=compared,
     )
 
@@ -169,11 +169,12 @@ def _compare(source: Model, target: Model, level: Level) -> tuple[float, int]:
         cells = np.arange(n * n) if each == n * n else random.integers(0, n * n, each)
         triples = np.stack([cells // n, np.full(each, relation), cells % n], axis=1)
         was, now = _scores(source, triples), _scores(target, triples)
-        worst = max(worst, _deviation(was, now, level))
+        worst = max(worst, deviation(was, now, level))
     return worst, each * k
 
 
-def _deviation(was: np.ndarray, now: np.ndarray, level: Level) -> float:
+def deviation(was: np.ndarray, now: np.ndarray, level: Level) -> float:
+    """How far ``now`` is from what ``level`` allows it to be, as in ``Certificate``."""
     gaps, spread = now - was, yardstick(was)
     if level == "scores":
         return float(abs(gaps).max()) / spread
