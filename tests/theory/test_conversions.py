@@ -253,7 +253,7 @@ def test_bad_wishes_get_a_sentence(monkeypatch):
         with pytest.raises(BilinkError, match=message):
             convert(model, **wish)
     assert convert(model, "rescal", dim=9)[0].dim == 9
-    monkeypatch.setattr(conversions, "physical_memory", lambda: 1e6)
+    monkeypatch.setattr(conversions.sizes, "physical_memory", lambda: 1e6)
     large = Model(family("complex"), 200, np.zeros((2, 400)), np.zeros((3, 400)))
     with pytest.raises(ConfigError, match="does not fit into the memory"):
         convert(large, "rescal")

@@ -9,9 +9,9 @@ from bilink.models.model import Model
 from bilink.models.registry import family as find_family
 from bilink.theory.counterexamples import counterexample
 from bilink.theory.factors import Factors
-from bilink.theory.mixed import Mixed, side_by_side
+from bilink.theory.mixed import Mixed, mixed_size, side_by_side
+from bilink.theory.sizes import check_fits
 from bilink.theory.slices import by_factors, by_inertia, by_schur, inertia_bound
-from bilink.training.estimate import physical_memory
 
 
 def consistent_model(factors: Sequence[Factors], name: str, construction: str = "tight") -> Model:
@@ -33,7 +33,11 @@ def consistent_model(factors: Sequence[Factors], name: str, construction: str = 
             f"{found.title} is not consistent with every graph at any size: "
             f"{counterexample(found.name)}"
         )
-    slice_form = _paper_form if construction == "paper" else _tight_form
+    paper = construction == "paper"
+    n, widths = len(factors[0].left), [factor.left.shape[1] for factor in factors]
+    pairs = sum(min(n, 2 * width if paper else -(-3 * width // 2)) for width in widths)
+    check_fits(found.name, mixed_size(found.name, pairs, 0), n, len(factors))
+    slice_form = _paper_form if paper else _tight_form
     form = side_by_side([slice_form(factor) for factor in factors])
     return form.to_model(found.name)
 
@@ -42,7 +46,7 @@ def _rescal_of(factors: Sequence[Factors]) -> Model:
     """Entities (L₁ Q₁ … L_K Q_K), relations [[0, I], [0, 0]] in their own block."""
     n, widths = len(factors[0].left), [factor.left.shape[1] for factor in factors]
     dim = max(1, min(n, 2 * sum(widths)))
-    _check_memory(n, dim, len(factors))
+    check_fits("rescal", dim, n, len(factors))
     matrices = np.zeros((len(factors), dim, dim))
     if dim < 2 * sum(widths):  # A = I, as in Theorem 5
         for matrix, factor in zip(matrices, factors, strict=True):
@@ -90,12 +94,3 @@ def _check_factors(factors: Sequence[Factors]) -> None:
             )
         if not (np.isfinite(left).all() and np.isfinite(right).all()):
             raise DataError(f"the factors of relation {k} hold numbers that are not finite")
-
-
-def _check_memory(n: int, dim: int, k: int) -> None:
-    numbers = n * dim + k * dim * dim
-    if 2 * 8 * numbers > physical_memory():
-        raise ConfigError(
-            f"RESCAL of size {dim:,} with {k:,} relations has {numbers:,} numbers, "
-            f"{8 * numbers / 1e9:,.0f} GB, which does not fit into the memory of this machine twice"
-        )

@@ -24,9 +24,8 @@ from bilink.theory import sizes, translations
 from bilink.theory.counterexamples import counterexample
 from bilink.theory.mixed import Mixed, mixed_of, side_by_side
 from bilink.theory.rankings import yardstick
-from bilink.theory.sizes import Size
+from bilink.theory.sizes import Size, check_fits
 from bilink.theory.slices import by_inertia, shared_coordinates
-from bilink.training.estimate import physical_memory
 
 Level = Literal["scores", "scores up to a constant", "ranking", "refinement"]
 Kind = Literal["paper", "tight", "refinement"]
@@ -86,7 +85,7 @@ def convert(
     _check_model(model)
     arrow = find_arrow(model, to, construction)
     needed = arrow.size(model.dim, len(model.relations))
-    _check_memory(arrow, model, max(needed, dim or 0))
+    check_fits(arrow.target, max(needed, dim or 0), len(model.entities), len(model.relations))
     double = Model(model.family, model.dim, *_double(model))
     result = arrow.build(double)
     if dim is not None and dim != result.dim:
@@ -204,17 +203,6 @@ def _check_model(model: Model) -> None:
         )
     if not (np.isfinite(model.entities).all() and np.isfinite(model.relations).all()):
         raise DataError("the model holds numbers that are not finite, so it has no scores")
-
-
-def _check_memory(arrow: Arrow, model: Model, dim: int) -> None:
-    target = find_family(arrow.target)
-    per_entity, per_relation = target.widths(dim)
-    numbers = len(model.entities) * per_entity + len(model.relations) * per_relation
-    if 2 * 8 * numbers > physical_memory():  # the model, and as much again while it is made
-        raise ConfigError(
-            f"{target.title} of size {dim:,} has {numbers:,} numbers here, {8 * numbers / 1e9:,.0f}"
-            " GB, which does not fit into the memory of this machine twice"
-        )
 
 
 # -- constructions -------------------------------------------------------------------------------

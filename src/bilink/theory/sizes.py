@@ -3,8 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bilink.errors import ConfigError
+from bilink.models.registry import family as find_family
 from bilink.theory.mixed import mixed_size
 from bilink.theory.slices import inertia_bound
+from bilink.training.estimate import physical_memory
+
+_COPIES = 4  # of the result, while it is put together
 
 
 @dataclass(frozen=True)
@@ -33,3 +38,16 @@ TRIANGLE_IN_HOLE = Size(
 )
 EACH = Size("K f(r)", lambda r, k: k * inertia_bound(r))
 EACH_IN_HOLE = Size("2K f(r) + 1", lambda r, k: 2 * k * inertia_bound(r) + 1)
+
+
+def check_fits(name: str, dim: int, n_entities: int, n_relations: int) -> None:
+    """Complain about a model, in double precision, that this machine cannot hold."""
+    found = find_family(name)
+    per_entity, per_relation = found.widths(dim)
+    numbers = n_entities * per_entity + n_relations * per_relation
+    if _COPIES * 8 * numbers > physical_memory():
+        raise ConfigError(
+            f"{found.title} of size {dim:,} has {numbers:,} numbers here, {8 * numbers / 1e9:,.0f}"
+            f" GB; making it takes {_COPIES} times that, which does not fit into the memory of "
+            "this machine"
+        )

@@ -10,8 +10,9 @@ from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
 from bilink.theory.counterexamples import counterexample
-from bilink.theory.mixed import Mixed, side_by_side
+from bilink.theory.mixed import Mixed, mixed_size, side_by_side
 from bilink.theory.rankings import check_ranking, score_tensor
+from bilink.theory.sizes import check_fits
 from bilink.theory.slices import by_inertia, by_schur, inertia_bound, shared_coordinates
 
 UNIVERSAL = ("rescal", "hole", "complex")
@@ -31,6 +32,8 @@ def represent(ranking: np.ndarray, name: str, construction: str = "tight") -> Mo
         raise ConfigError(f"{found.title} is universal at no size: {shown}")
     if construction not in ("paper", "tight"):
         raise ConfigError(f"construction must be paper or tight, not {construction!r}")
+    k, n, _ = ranks.shape
+    check_fits(found.name, n if found.name == "rescal" else mixed_size(found.name, k * n, 0), n, k)
     scores = -ranks.astype(np.float64)
     if found.name == "rescal":
         return _rescal(scores)
