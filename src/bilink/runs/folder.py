@@ -59,7 +59,8 @@ class RunConfig:
     fingerprint: str  # of the graph
     model: str
     dim: int
-    training: TrainingConfig
+    training: TrainingConfig  # of the original, where the model was converted from another one
+    converted: Mapping[str, Any] | None = None  # the certificate of that
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in ``config.toml``."""
@@ -67,6 +68,7 @@ class RunConfig:
             "data": {**self.data, "fingerprint": self.fingerprint},
             "model": {"name": self.model, "dim": self.dim},
             "training": self.training.to_dict(),
+            **({"converted": dict(self.converted)} if self.converted else {}),
         }
 
 
@@ -277,6 +279,7 @@ def read_config_file(path: Path) -> RunConfig:
             model=name,
             dim=dim,
             training=TrainingConfig().with_options(data["training"]),
+            converted=data.get("converted"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None

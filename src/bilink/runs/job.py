@@ -211,6 +211,11 @@ def _changed(
 
 def load_source(config: RunConfig) -> Graph:
     """The graph that a config names, if it is still the same."""
+    if config.converted:
+        raise ConfigError(
+            "the config is of a converted run, which was not trained; take that of "
+            f"{config.converted.get('run', 'the original')}"
+        )
     graph = load_graph(**config.data)
     if graph.fingerprint != config.fingerprint:
         raise DataError(

@@ -1,0 +1,126 @@
+"""Trained runs, converted along every arrow, rank as they did before."""
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+from reference import NAMES
+from typer.testing import CliRunner
+
+import bilink
+from bilink.cli import app
+from bilink.errors import RunError
+from bilink.evaluation.entity_ranking import rank_entities
+from bilink.models.model import Model
+from bilink.models.storage import load_model, save_model
+from bilink.runs.converted import convert_run
+from bilink.theory.conversions import ARROWS, convert
+
+DIM = {"rescal": 4}
+SIDES = ("head", "tail")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    options = {"epochs": 3, "threads": 1, "validation_triples": 0}
+    for name in NAMES:
+        bilink.train("atlas", name, DIM.get(name, 10), out=folder / name, options=options)
+    return folder
+
+
+def possible():
+    found = {(a.source, a.target, a.kind) for a in ARROWS if a.source != a.target and a.most > 9}
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("source", "target", "kind"), possible())
+def test_a_converted_run_has_the_same_mrr_and_ranks(trained, tmp_path, source, target, kind):
+    out = tmp_path / "run"
+    certificate = convert_run(trained / source, target, out, construction=kind)
+    was, now = bilink.load(trained / source), bilink.load(out)
+    assert now.model.entities.dtype == np.float64
+    assert (now.config.model, now.config.dim) == (target, certificate.dim)
+    assert now.history == was.history
+    double = Model(
+        was.model.family,
+        was.model.dim,
+        *(x.astype(np.float64) for x in (was.model.entities, was.model.relations)),
+    )
+    before, after = rank_entities(double.scorer, was.graph), now.evaluate()
+    assert after.metrics()["mrr"] == pytest.approx(was.evaluate().metrics()["mrr"], abs=1e-6)
+    if kind == "refinement":  # in double precision, inequalities of a ten-millionth may be lost
+        assert certificate.deviation < 1e-6
+        moved = [before.values(side) != after.values(side) for side in SIDES]
+        assert np.mean(moved) < 0.01
+        return
+    assert certificate.deviation < 1e-12
+    for side in SIDES:
+        for part in ("above", "level", "options"):
+            was_part, now_part = (getattr(x.ranks[side], part) for x in (before, after))
+            np.testing.assert_array_equal(was_part, now_part)
+
+
+def test_the_command_converts_and_the_others_work_on_the_result(trained, tmp_path):
+    run, out = CliRunner().invoke, tmp_path / "run"
+    words = ["theory", "convert", str(trained / "transe"), "--to", "rescal", "--out", str(out)]
+    done = run(app, [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["dim"], found["level"], found["construction"]) == (12, "scores", "tight")
+    table = tomllib.loads((out / "config.toml").read_text())
+    assert table["model"] == {"name": "rescal", "dim": 12}
+    assert table["converted"]["source"] == "transe"
+    assert table["converted"]["run"] == str(trained / "transe")
+    evaluated = run(app, ["evaluate", str(out), "--json"])
+    assert evaluated.exit_code == 0, evaluated.output
+    asked = ["--head", "Austria", "--relation", "borders", "--json"]
+    answers = [run(app, ["query", str(path), *asked]) for path in (out, trained / "transe")]
+    mine, theirs = ([a["tail"] for a in json.loads(x.stdout)["answers"]] for x in answers)
+    assert mine == theirs
+    again = run(app, [*words, "--force", "--construction", "paper", "--dim", "30"])
+    assert again.exit_code == 0, again.output
+    assert "RESCAL of size 30" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--to", "distmult"], "out of its reach"),
+        (["--to", "rescal", "--dim", "3"], "below the bound"),
+        (["--to", "rescal", "--construction", "small"], "one of paper, tight"),
+        (["--to", "nothing"], "unknown model"),
+    ],
+)
+def test_impossible_wishes_leave_no_folder_behind(trained, tmp_path, words, message):
+    out = tmp_path / "run"
+    done = CliRunner().invoke(
+        app, ["theory", "convert", str(trained / "complex"), "--out", str(out), *words]
+    )
+    assert message in str(done.exception)
+    assert not out.exists()
+
+
+def test_a_run_is_not_converted_onto_itself_and_not_resumed(trained, tmp_path):
+    with pytest.raises(RunError, match="choose another"):
+        convert_run(trained / "hole", "rescal", trained / "hole", force=True)
+    convert_run(trained / "hole", "rescal", tmp_path / "run")
+    with pytest.raises(RunError, match="cannot go on"):
+        bilink.resume(tmp_path / "run")
+
+
+def test_double_precision_lasts_from_the_file_to_the_ranks(tmp_path):
+    """Two tails whose scores differ by 1e-13 are told apart after saving and loading."""
+    entities = np.array([[1.0], [1.0], [1.0 + 1e-13], [1.0 + 2e-13]])
+    graph = bilink.graph_from_triples([("a", "r", "b"), ("a", "r", "c"), ("a", "r", "d")])
+    model = Model(Model.empty("distmult", 1, 0, 0).family, 1, entities, np.ones((1, 1)))
+    save_model(model, tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
+    ranks = rank_entities(again.scorer, graph, triples=np.array([[0, 0, 1], [0, 0, 3]]), filter=())
+    assert ranks.values("tail").tolist() == [3.5, 1]
+    through, _ = convert(model, "complex")
+    ranks = rank_entities(
+        through.scorer, graph, triples=np.array([[0, 0, 1], [0, 0, 3]]), filter=()
+    )
+    assert ranks.values("tail").tolist() == [3.5, 1]
