@@ -24,34 +24,40 @@ def demo(
         bool, typer.Option("--force", help="Overwrite runs in --out (not needed for runs/demo).")
     ] = False,
 ) -> None:
-    """Train five models on an atlas of the world, compare them, and ask them questions."""
+    """Train five models on an atlas of the world, combine them, and ask them questions."""
     from bilink.data.loading import load_graph
+    from bilink.runs.combined import combine
     from bilink.runs.job import train
 
     started = time.perf_counter()
     force = force or out == DEFAULT_OUT
     graph = load_graph("atlas")
     say(f"{graph!r}\n")
-    runs, rows = {}, []
+    runs: list[Any] = []
+    rows = []
     for model, dim in MODELS:
         with training_bar(epochs) as on_epoch:
             options = {"epochs": epochs}
             run = train(
                 graph, model, dim, out=out / model, force=force, options=options, on_epoch=on_epoch
             )
-        runs[model] = run
+        runs.append(run)
         result = run.evaluate()
         seconds = sum(record["seconds"] for record in run.history)
         cells = [*metric_cells(result.metrics()), f"{seconds:.1f} s"]
         rows.append([f"{run.model.family.title}, dim {dim}", *cells])
         say(f"trained {rows[-1][0]} in {rows[-1][-1]}", style="dim")
+    moment = time.perf_counter()
+    everything = combine(runs, out=out / "ensemble", force=force)
+    took = f"{time.perf_counter() - moment:.1f} s"
+    metrics = metric_cells(everything.evaluate().metrics())
+    rows.append(["all five, weighted by relation", *metrics, took])
     console.print()
     console.print(table(("test triples", *METRIC_COLUMNS, "training"), rows))
-    best = max(runs.values(), key=lambda run: run.progress.best_mrr)
-    say(f"\nQuestions to {best.model.family.title}, the best on validation:")
+    say("\nQuestions to all five together:")
     for text, question in QUESTIONS:
-        _answer(best, text, question)
-    _farewell(best, out, time.perf_counter() - started)
+        _answer(everything, text, question)
+    _farewell(everything, out, time.perf_counter() - started)
 
 
 def _answer(run: Any, text: str, question: dict[str, str]) -> None:
