@@ -98,7 +98,7 @@ def train(
         complain("several threads: fast, but not exactly repeatable (--set threads=1 is)", "dim")
     if dry_run:
         return
-    with _stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
+    with stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
         run = runs.train(
             graph,
             model,
@@ -130,7 +130,7 @@ def resume(
     folder = RunFolder(run)
     training = folder.read_config().training.with_options(settings)
     done = len(folder.read_history())
-    with _stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
+    with stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
         result = runs.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
     if json:
         print_json({"run": str(run), "stopped": result.stopped, **vars(result.progress)})
@@ -139,7 +139,7 @@ def resume(
 
 
 @contextmanager
-def _stop_at_signal() -> Iterator[Callable[[], bool]]:
+def stop_at_signal() -> Iterator[Callable[[], bool]]:
     """Let the first Ctrl-C end training after the present epoch; the second ends it at once."""
     asked = False
 
