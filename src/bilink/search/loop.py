@@ -79,20 +79,18 @@ def search(
         on_standing(_standing(trials, space))
         with executor.start(partial(run_trial, graph)) as pool:
             _Loop(trials, space, pool, executor, folder, on_standing).run(should_stop)
-        found = report.write(folder, graph, source, space, trials, None)
-        ranked, over = trials.complete(), trials.ended() == len(trials.all()) >= space.wanted
-        if not over:
-            return SearchResult(found, ranked[0] if ranked else None, None)
-        if not ranked:
-            raise TrainingError(
-                f"none of the {trials.ended()} trials came to its end; {folder / 'report.md'} "
-                f"has their causes{_first_cause(trials)}"
-            )
-        run = _train_winner(graph, ranked[0], folder / BEST, source, on_epoch, should_stop)
-        if run.stopped == INTERRUPTED:
-            return SearchResult(found, ranked[0], None)
-        found = report.write(folder, graph, source, space, trials, validation_metrics(run))
-        return SearchResult(found, ranked[0], run)
+        ranked, run = trials.complete(), None
+        if ranked and trials.ended() == len(trials.all()) >= space.wanted:
+            run = _train_winner(graph, ranked[0], folder / BEST, source, on_epoch, should_stop)
+            run = None if run.stopped == INTERRUPTED else run
+        winner = validation_metrics(run) if run else None
+        found = report.write(folder, graph, source, space, trials, winner)
+    if not ranked and trials.ended() >= space.wanted:
+        raise TrainingError(
+            f"none of the {trials.ended()} trials came to its end; {folder / 'report.md'} "
+            f"has their causes{_first_cause(trials)}"
+        )
+    return SearchResult(found, ranked[0] if ranked else None, run)
 
 
 @contextmanager

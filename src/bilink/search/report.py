@@ -17,6 +17,7 @@ from bilink.search.space import Space, split_settings
 from bilink.search.trials import Trial, Trials
 
 PICTURE = "trials.png"
+ENOUGH = 4  # complete trials before anything is said about importance
 
 
 def write(
@@ -39,7 +40,7 @@ def write(
         "states": dict(Counter(trial.state for trial in every)),
         "best": ranked[0].to_dict() if ranked else None,
         "retrained": {"run": str(folder / "best"), "metrics": dict(winner)} if winner else None,
-        "importance": _importance(trials) if len(ranked) > 1 else {},
+        "importance": _importance(trials) if len(ranked) >= ENOUGH else {},
         "trials": [trial.to_dict() for trial in every],
     }
     picture = len(ranked) > 1 and _draw(trials, space, folder / PICTURE)

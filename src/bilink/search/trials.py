@@ -32,6 +32,7 @@ _STATES = {
     TrialState.PRUNED: "pruned",
     TrialState.FAIL: "failed",
 }
+_STATES_BY_NAME = {name: state for state, name in _STATES.items()}
 # At 20, 40 and 80 % of its epochs, a trial goes on if it is in the better half of those so far.
 _FIRST_RUNG, _REDUCTION = 20, 2
 
@@ -102,7 +103,7 @@ class Trials:
                 self._reported.setdefault(trial.number, set())
                 return self.trial(trial.number)
             trial.set_user_attr("outcome", {**_outcome(former), "same_as": former.number})
-            self._study.tell(trial, former.value)
+            self._study.tell(trial, former.value, _STATES_BY_NAME[former.state])
         return None
 
     def _next(self) -> "optuna.Trial | None":
@@ -117,8 +118,8 @@ class Trials:
         return self._study.ask()
 
     def _with_settings(self, settings: dict[str, Any]) -> Trial | None:
-        """A complete trial of these settings: it need not be run twice."""
-        return next((t for t in self.complete() if t.settings == settings), None)
+        """A trial of these settings that has ended: it need not be run twice."""
+        return next((t for t in self.all() if t.settings == settings and t.state != "open"), None)
 
     def lags(self, number: int, record: Mapping[str, Any]) -> bool:
         """Note a validation; whether the trial should be ended for being worse than others."""
@@ -188,9 +189,7 @@ def storage_errors(folder: Path) -> Iterator[None]:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
         reason = str(error.__cause__ or error).partition("\n")[0]
-        raise RunError(
-            f"{folder / FILE} cannot be read or written: {reason}; trials that have ended are kept"
-        ) from None
+        raise RunError(f"{folder / FILE} cannot be read or written: {reason}") from None
 
 
 def _storage(path: Path) -> "optuna.storages.RDBStorage":
@@ -232,7 +231,7 @@ def _suggest(trial: "optuna.Trial", key: str, values: tuple[Any, ...] | Range) -
 
 
 def _outcome(trial: Trial) -> dict[str, Any]:
-    names = ("metrics", "epochs", "best_epoch", "stopped")
+    names = ("metrics", "validation_mrr", "epochs", "best_epoch", "stopped", "cause")
     return {name: getattr(trial, name) for name in names}
 
 

@@ -39,10 +39,6 @@ def fail(x):
     return {}["missing"]
 
 
-def fail_job(x, report):
-    return fail(x)
-
-
 def count_until_stopped(limit, report):
     for n in range(limit):
         if not report(n):
@@ -56,6 +52,11 @@ def blas_threads(x):
     return max(pool["num_threads"] for pool in threadpool_info())
 
 
-def add_mrr(rank, triples):
-    """Ranks of a block of triples, as evaluation would spread them."""
+def tail_ranks(rank, triples):
+    """The ranks of a block of triples."""
     return rank(triples=triples).values("tail")
+
+
+def report_my_process(limit, report):
+    report(os.getpid())
+    time.sleep(limit)
