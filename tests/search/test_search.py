@@ -10,6 +10,7 @@ import tomllib
 from dataclasses import replace
 
 import pytest
+from here import Here
 
 import bilink
 from bilink.data.loading import write_graph_files
@@ -97,7 +98,7 @@ def test_the_same_search_again_repeats_nothing_and_another_is_refused(found):
 def test_the_test_split_has_no_influence(found, tmp_path):
     graph = random_graph()
     other = replace(graph, test=graph.train[:5])
-    result = search(other, GRID, tmp_path / "out")
+    result = search(other, GRID, tmp_path / "out", executor=Here())
     assert [t["value"] for t in result.report["trials"]] == [
         t["value"] for t in found[0].report["trials"]
     ]
@@ -115,7 +116,7 @@ def test_failures_are_kept_with_their_cause_and_the_rest_goes_on(graph, tmp_path
         "fixed": {**FIXED, "loss": "margin", "constraint": "none", "optimizer": "sgd"},
         "space": {"learning_rate": [1e38, 0.1]},
     }
-    result = search(graph, make_space(tables), tmp_path / "some")
+    result = search(graph, make_space(tables), tmp_path / "some", executor=Here())
     states = {t["chosen"]["learning_rate"]: t for t in result.report["trials"]}
     assert states[0.1]["state"] == "complete"
     assert states[1e38]["state"] == "failed"
@@ -123,7 +124,7 @@ def test_failures_are_kept_with_their_cause_and_the_rest_goes_on(graph, tmp_path
     assert "training diverged" in (tmp_path / "some" / "report.md").read_text()
     tables["space"] = {"learning_rate": [1e38, 2e38]}
     with pytest.raises(TrainingError, match=r"none of the 2 trials .* training diverged"):
-        search(graph, make_space(tables), tmp_path / "all")
+        search(graph, make_space(tables), tmp_path / "all", executor=Here())
 
 
 def test_a_search_that_is_stopped_goes_on_and_can_be_made_longer(graph, tmp_path):
@@ -140,15 +141,16 @@ def test_a_search_that_is_stopped_goes_on_and_can_be_made_longer(graph, tmp_path
         graph,
         space,
         tmp_path / "out",
+        executor=Here(),
         on_standing=lambda now: ended.append(now.ended),
         should_stop=lambda: max(ended) >= 1,
     )
     assert stopped.run is None
     assert ended[-1] < 3
-    whole = search(graph, space, tmp_path / "out")
+    whole = search(graph, space, tmp_path / "out", executor=Here())
     assert whole.run is not None
     assert whole.report["trials"][0] == stopped.report["trials"][0]
-    longer = search(graph, replace(space, trials=4), tmp_path / "out")
+    longer = search(graph, replace(space, trials=4), tmp_path / "out", executor=Here())
     assert longer.report["trials"][:3] == whole.report["trials"]
     drawn = [trial["chosen"]["learning_rate"] for trial in longer.report["trials"]]
     assert len(set(drawn)) == 4  # a resumed sampler does not draw the same again
@@ -156,7 +158,7 @@ def test_a_search_that_is_stopped_goes_on_and_can_be_made_longer(graph, tmp_path
 
 def test_settings_that_were_tried_are_not_tried_again(graph, tmp_path):
     tables = {"search": {"method": "random"}, "fixed": FIXED, "space": {"dim": [2, 3]}}
-    result = search(graph, make_space(tables, trials=8), tmp_path / "out")
+    result = search(graph, make_space(tables, trials=8), tmp_path / "out", executor=Here())
     assert len(result.report["trials"]) == 8
     assert len(list((tmp_path / "out" / "histories").iterdir())) == 2
     copies = [trial for trial in result.report["trials"] if "same_as" in trial]
@@ -196,9 +198,9 @@ def test_a_worker_that_dies_again_and_again_fails_the_trial(tmp_path):
 
 SPACE = """
 [search]
-trials = 6
+trials = 5
 [fixed]
-epochs = 250
+epochs = 150
 threads = 1
 patience = 0
 [space]
@@ -218,9 +220,9 @@ def test_a_search_killed_at_random_ends_as_if_it_had_not_been(tmp_path):
     (tmp_path / "space.toml").write_text(SPACE)
     graph = bilink.load_graph(tmp_path / "graph")
     space = make_space(tomllib.loads(SPACE))
-    whole = search(graph, space, tmp_path / "whole", executor=LocalExecutor(1))
+    whole = search(graph, space, tmp_path / "whole", executor=Here())
     histories, chance, kills = tmp_path / "out" / "histories", random.Random(1), []
-    for target, number in ((0, signal.SIGKILL), (1, signal.SIGKILL), (3, signal.SIGINT)):
+    for target, number in ((0, signal.SIGKILL), (1, signal.SIGKILL), (2, signal.SIGINT)):
         process = subprocess.Popen(command(tmp_path), stderr=subprocess.PIPE, text=True)
         while process.poll() is None and len(list(histories.glob("*.jsonl"))) < target:
             time.sleep(0.01)

@@ -28,7 +28,10 @@ def write(
     trials: Trials,
     winner: Mapping[str, float] | None,
 ) -> dict[str, Any]:
-    """Write the report; ``winner`` are the validation metrics of the winner trained once more."""
+    """Write the report; ``winner`` are the validation metrics of the winner trained once more.
+
+    Without them the search has been cut short, and someone waits: there is no picture yet.
+    """
     ranked, every = trials.complete(), trials.all()
     found = {
         "graph": {**source, "fingerprint": graph.fingerprint},
@@ -40,10 +43,10 @@ def write(
         "states": dict(Counter(trial.state for trial in every)),
         "best": ranked[0].to_dict() if ranked else None,
         "retrained": {"run": str(folder / "best"), "metrics": dict(winner)} if winner else None,
-        "importance": _importance(trials) if len(ranked) >= ENOUGH else {},
+        "importance": _importance(trials) if winner and len(ranked) >= ENOUGH else {},
         "trials": [trial.to_dict() for trial in every],
     }
-    picture = len(ranked) > 1 and _draw(trials, space, folder / PICTURE)
+    picture = winner and len(ranked) > 1 and _draw(trials, space, folder / PICTURE)
     write_text(folder / "report.json", json.dumps(found, indent=1) + "\n")
     write_text(folder / "report.md", _markdown(found, space, ranked, every, bool(picture)))
     return found
