@@ -32,6 +32,7 @@ def cluster():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", PATH)  # for the workers
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")
         cluster = Cluster(
             initialize_head=True,
             head_node_args={"num_cpus": 1, "_system_config": notice_quickly, **size},

@@ -84,7 +84,7 @@ def test_the_report_has_settings_trials_and_a_picture(found):
 def test_the_same_search_again_repeats_nothing_and_another_is_refused(found):
     result, out = found
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.jsonl")}
-    again = search(random_graph(), GRID, out)
+    again = search(replace(random_graph(), name="moved"), GRID, out)
     assert again.report["trials"] == result.report["trials"]
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*.jsonl")} == before
     with pytest.raises(RunError, match="holds another search"):

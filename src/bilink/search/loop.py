@@ -1,6 +1,7 @@
 """The search: hand out trials, learn from them, train the winner."""
 
 import json
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -110,16 +111,27 @@ def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any])
     if strangers:
         raise RunError(f"{folder} holds something else than a search; choose another --out")
     with RunFolder(folder).locked():
-        text = tomli_w.dumps(description)
         if not path.exists():
-            write_text(path, text)
-        elif path.read_text(encoding="utf-8") != text:
+            write_text(path, tomli_w.dumps(description))
+        elif _identity(_read_description(path)) != _identity(description):
             raise RunError(
                 f"{folder} holds another search: {path} differs from what is asked now in "
                 "its graph or its space (only the number of trials may change); "
                 "choose another --out"
             )
         yield
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+
+
+def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes two searches the same; the graph may have moved."""
+    return {**description, "data": description.get("data", {}).get("fingerprint")}
 
 
 @dataclass
