@@ -25,5 +25,9 @@ class TrainingError(BilinkError):
     """Training cannot go on, for example because the parameters are no longer finite."""
 
 
+class WorkerError(BilinkError):
+    """Work that was handed to another process or machine failed there, or the machine is gone."""
+
+
 class DataWarning(UserWarning):
     """Something in a graph was repaired or looks odd; the message says what and how often."""

@@ -62,6 +62,10 @@ class Family:
                 self._bound[template] = bind(template, self.verbs, self.name.replace("-", "_"))
             return self._bound[template]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels to another process by name."""
+        return family, (self.name,)
+
     @cached_property
     def _bound(self) -> dict[Callable[..., Any], Any]:
         return {}

@@ -16,7 +16,7 @@ from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.models.scorer import model_scorer
 from bilink.runs.folder import RunConfig, RunFolder
-from bilink.runs.trained import TrainedRun
+from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate
 from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig, default_config
 from bilink.training.estimate import Plan
@@ -123,6 +123,26 @@ class Job:
             folder.write_graph(self.graph)
             folder.write_config(self.config)  # last, since it makes the run valid
             return self._train(folder, on_epoch, should_stop)
+
+    def run_or_read(
+        self,
+        path: str | Path,
+        *,
+        on_epoch: OnEpoch | None = None,
+        should_stop: ShouldStop = lambda: False,
+    ) -> TrainedRun:
+        """The run of this very job in ``path``: read, gone on with, or made in place of another."""
+        folder = RunFolder(path)
+        try:
+            found = folder.read_config()  # where the graph was read from makes no difference
+            begun = replace(found, data=self.config.data) == self.config
+        except RunError:
+            begun = False
+        if begun and folder.model.exists():
+            return read_trained(folder)
+        if begun:
+            return self.resume(folder, on_epoch, should_stop)
+        return self.run(out=path, force=True, on_epoch=on_epoch, should_stop=should_stop)
 
     def resume(
         self, folder: RunFolder, on_epoch: OnEpoch | None, should_stop: ShouldStop

@@ -28,13 +28,11 @@ from bilink._files import write_text
 from bilink.data.graph import Graph
 from bilink.data.loading import load_graph
 from bilink.ensembles.config import EnsembleConfig
-from bilink.errors import BilinkError, ConfigError
+from bilink.errors import ConfigError
 from bilink.evaluation.entity_ranking import EntityRanking
 from bilink.evaluation.significance import paired_test
 from bilink.runs.combined import combine
-from bilink.runs.folder import RunFolder
-from bilink.runs.job import OnEpoch, ShouldStop, prepare, resume
-from bilink.runs.loading import load
+from bilink.runs.job import OnEpoch, ShouldStop, prepare
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
 from bilink.training.loop import INTERRUPTED
@@ -94,22 +92,12 @@ class Study:
         options = dict(self.settings[letter])
         name, dim = options.pop("model"), options.pop("dim")
         job = prepare(self.graph, name, dim, options)
-        folder = RunFolder(self._work / letter)
-        try:
-            same = folder.read_config().to_dict() == job.config.to_dict()
-            if same and folder.model.exists():
-                found = load(folder.path)
-                assert isinstance(found, TrainedRun)
-                return found
-        except BilinkError:
-            same = False
-        self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
+        path = self._work / letter
+        if not (path / "model.safetensors").exists():
+            self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
         with self._epochs(job.config.training.epochs) as on_epoch:
             stop = self._hooks.should_stop
-            if same:
-                run = resume(folder.path, on_epoch=on_epoch, should_stop=stop)
-            else:
-                run = job.run(out=folder.path, force=True, on_epoch=on_epoch, should_stop=stop)
+            run = job.run_or_read(path, on_epoch=on_epoch, should_stop=stop)
         if run.stopped == INTERRUPTED:
             raise Stopped
         return run

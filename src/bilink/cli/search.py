@@ -1,0 +1,137 @@
+"""bilink search."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import (
+    complain,
+    console,
+    error_console,
+    print_json,
+    say,
+    stop_at_signal,
+    table,
+)
+
+
+def search(
+    data: Annotated[
+        str, typer.Argument(help="Folder with train/valid/test files, a single file, or a name.")
+    ],
+    space: Annotated[Path, typer.Option(help="The space file (TOML): what to choose from.")],
+    out: Annotated[Path, typer.Option(help="Folder for the search; the winner is OUT/best.")],
+    trials: Annotated[
+        int | None, typer.Option(help="Number of trials [the file's, or 20; all of a grid].")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="mrr, mr, hits@1, hits@3, hits@10 or amri, on valid [the file's, or mrr]."
+        ),
+    ] = None,
+    workers: Annotated[
+        str, typer.Option(help="Processes on this machine, or ray, or ray://HOST:PORT.")
+    ] = "1",
+    columns: Annotated[
+        str | None, typer.Option(help="Order of the columns, for example hrt or htr.")
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Column separator: tab, comma, semicolon or space.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Search for the best settings, then train the winner.
+
+    For example: `bilink search wn18 --space space.toml --out searches/first --workers 2`. The same
+    command goes on with a search that was interrupted; with more `--trials` it makes it longer.
+    """
+    from bilink.data.loading import load_graph
+    from bilink.distributed.executor import executor_for
+    from bilink.search.space import read_space
+
+    asked = read_space(space, trials=trials, metric=metric)
+    executor = executor_for(workers, asked.threads)
+    from bilink.search import loop  # after the checks that do not need optuna
+
+    given: dict[str, Any] = {"source": data, "columns": columns, "separator": separator}
+    source = {key: value for key, value in given.items() if value is not None}
+    graph = load_graph(**source)
+    complain(repr(graph))
+    with stop_at_signal() as should_stop, _bar(asked.metric) as (on_standing, on_epoch):
+        result = loop.search(
+            graph,
+            asked,
+            out,
+            executor=executor,
+            source=source,
+            on_standing=on_standing,
+            on_epoch=on_epoch,
+            should_stop=should_stop,
+        )
+    if json:
+        print_json(dict(result.report))
+    else:
+        _show(result, out)
+    if result.run is None:
+        complain("interrupted; the same command goes on from here")
+        raise typer.Exit(130)
+
+
+@contextmanager
+def _bar(
+    metric: str,
+) -> Iterator[tuple[Callable[[Any], None], Callable[[dict[str, Any]], None]]]:
+    """A bar of trials with the best so far; where there is no terminal, a line for each trial."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    def line(trial: Any) -> str:
+        value = "" if trial.value is None else f", {metric} {trial.value:.4f}"
+        chosen = ", ".join(
+            f"{key} {x:.4g}" if isinstance(x, float) else f"{key} {x}"
+            for key, x in trial.chosen.items()
+        )
+        cause = f": {trial.cause}" if trial.cause else ""
+        return f"trial {trial.number} {trial.state}{value} ({chosen}){cause}"
+
+    if not error_console.is_terminal:
+        yield lambda now: complain(line(now.news)) if now.news else None, lambda record: None
+        return
+    with Progress(
+        TextColumn("trials"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+        console=error_console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("", total=None, state="")
+
+        def on_standing(now: Any) -> None:
+            best = (
+                f"best {metric} {now.best.value:.4f} (trial {now.best.number})" if now.best else ""
+            )
+            bar.update(task, completed=now.ended, total=now.wanted, state=best)
+
+        def on_epoch(record: dict[str, Any]) -> None:
+            bar.update(task, state=f"training the winner, epoch {record['epoch']}")
+
+        yield on_standing, on_epoch
+
+
+def _show(result: Any, out: Path) -> None:
+    report = result.report
+    if result.best is None:
+        return
+    metric, best = report["metric"], result.best
+    rows = [[key, str(value)] for key, value in best.settings.items()]
+    console.print(table(("setting", "value"), rows))
+    states = ", ".join(f"{number} {state}" for state, number in report["states"].items())
+    say(f"\nbest of {states}: trial {best.number}, {metric} {best.value:.4f} on valid")
+    say(f"the report is in {out / 'report.md'}")
+    if result.run is not None:
+        say(f"the winner is in {result.run.path}\nnext: bilink evaluate {result.run.path}")

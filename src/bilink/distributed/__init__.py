@@ -1,0 +1,1 @@
+"""Where work runs: on this machine's processes, or on a Ray cluster."""

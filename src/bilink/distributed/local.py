@@ -1,0 +1,163 @@
+"""Tasks in processes of this machine."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import connection
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from bilink.distributed.executor import Event, Executor, Job, Pool, outcome
+
+# Started anew instead of forked: a fork of a process with threads may hang.
+_processes = multiprocessing.get_context("spawn")
+_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
+
+
+class LocalExecutor(Executor):
+    """``workers`` processes, among which the cores are divided unless ``threads`` says otherwise.
+
+    A script that uses it needs ``if __name__ == "__main__":`` around what it does.
+    """
+
+    def __init__(self, workers: int = 1, threads: int | None = None):
+        self._workers = workers
+        self.threads = threads or max(1, (os.cpu_count() or 1) // workers)
+
+    @property
+    def workers(self) -> int:
+        """The number of processes."""
+        return self._workers
+
+    @contextmanager
+    def start(self, function: Job) -> Iterator[Pool]:
+        """Processes for ``function``, each started when it is first needed."""
+        pool = _LocalPool(function, self._workers, self.threads)
+        try:
+            yield pool
+        finally:
+            pool.close()
+
+
+class _Worker:
+    """A process and the pipe to it."""
+
+    def __init__(self, function: Job, threads: int):
+        self.pipe, theirs = _processes.Pipe()
+        self.process = _processes.Process(
+            target=_serve, args=(function, theirs, threads), daemon=True
+        )
+        self.process.start()
+        theirs.close()  # so that the pipe ends when the process does
+
+    def send(self, task: int, *argument: Any) -> None:
+        with suppress(*_GONE):  # a dead process is noticed when it is next read from
+            self.pipe.send((task, *argument))
+
+    def cause_of_death(self) -> str:
+        self.process.join()
+        code = self.process.exitcode or 0
+        return (
+            f"its process was killed by signal {-code}"
+            if code < 0
+            else (f"its process ended with exit code {code}")
+        )
+
+
+class _LocalPool:
+    def __init__(self, function: Job, workers: int, threads: int):
+        self._function, self._free_places, self._threads = function, workers, threads
+        self._waiting: deque[tuple[int, Any]] = deque()
+        self._idle: list[_Worker] = []
+        self._busy: dict[int, _Worker] = {}
+        self._stopped: set[int] = set()
+        self._submitted = 0
+
+    def submit(self, argument: Any) -> int:
+        self._submitted += 1
+        self._waiting.append((self._submitted, argument))
+        self._hand_out()
+        return self._submitted
+
+    def stop(self, task: int) -> None:
+        self._stopped.add(task)
+        if task in self._busy:
+            self._busy[task].send(task)
+
+    def events(self, timeout: float) -> list[Event]:
+        pipes = {worker.pipe: task for task, worker in self._busy.items()}
+        ready = connection.wait(list(pipes), timeout)
+        events = [self._read(pipes[pipe]) for pipe in ready]  # type: ignore[index]
+        self._hand_out()
+        return events
+
+    def close(self) -> None:
+        workers = [*self._idle, *self._busy.values()]
+        for worker in workers:
+            worker.process.kill()
+        for worker in workers:
+            worker.process.join()
+            worker.pipe.close()
+
+    def _hand_out(self) -> None:
+        while self._waiting and (self._idle or self._free_places):
+            if not self._idle:
+                self._free_places -= 1
+                self._idle.append(_Worker(self._function, self._threads))
+            task, argument = self._waiting.popleft()
+            worker = self._busy[task] = self._idle.pop()
+            worker.send(task, argument)
+            if task in self._stopped:
+                worker.send(task)
+
+    def _read(self, task: int) -> Event:
+        worker = self._busy[task]
+        try:
+            kind, value = worker.pipe.recv()
+        except _GONE:
+            del self._busy[task]
+            self._free_places += 1
+            worker.pipe.close()
+            return Event(task, "lost", worker.cause_of_death())
+        if kind != "report":
+            self._idle.append(self._busy.pop(task))
+        return Event(task, kind, value)
+
+
+def _serve(function: Job, pipe: Any, threads: int) -> None:
+    """The life of a process: take a task, send its reports and its outcome, take the next.
+
+    A message (task, argument) is a task; (task,) alone is the wish that it should end.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who hands out the work
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with threadpool_limits(threads), suppress(*_GONE):
+        while True:
+            task, *argument = pipe.recv()
+            if argument:
+                pipe.send(outcome(function, argument[0], _reporter(pipe, task)))
+
+
+def _reporter(pipe: Any, task: int) -> Any:
+    going = True
+
+    def report(message: Any) -> bool:
+        nonlocal going
+        pipe.send(("report", message))
+        while pipe.poll():
+            going = pipe.recv() != (task,) and going
+        return going
+
+    return report
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,1 @@
+"""Hyper-parameters: which settings are best on the validation split."""

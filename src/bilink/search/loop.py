@@ -1,0 +1,240 @@
+"""The search: hand out trials, learn from them, train the winner."""
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from bilink._files import write_error, write_text
+from bilink.data.graph import Graph
+from bilink.data.loading import load_graph
+from bilink.distributed.executor import LOSSES, Event, Executor, Pool
+from bilink.distributed.local import LocalExecutor
+from bilink.errors import DataError, RunError, TrainingError
+from bilink.runs.folder import RunFolder
+from bilink.runs.job import prepare
+from bilink.runs.trained import TrainedRun
+from bilink.search import report
+from bilink.search.space import Space, split_settings
+from bilink.search.trial import run_trial, validation_metrics
+from bilink.search.trials import Trial, Trials, storage_errors
+from bilink.training.loop import INTERRUPTED
+
+VERSION = 1
+BEST = "best"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a search has come."""
+
+    ended: int  # trials that are complete, pruned or failed
+    wanted: int
+    best: Trial | None
+    news: Trial | None = None  # the trial that has just ended
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found; ``run`` is the winner, trained once more, unless it was cut short."""
+
+    report: Mapping[str, Any]
+    best: Trial | None
+    run: TrainedRun | None
+
+
+def search(
+    data: Graph | str | Path,
+    space: Space,
+    out: str | Path,
+    *,
+    executor: Executor | None = None,
+    source: Mapping[str, Any] | None = None,
+    on_standing: Callable[[Standing], None] = lambda standing: None,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> SearchResult:
+    """Search ``space`` for the settings that are best on the validation split of ``data``.
+
+    All is kept in the folder ``out``; with the same arguments the search goes on from there, and no
+    trial that has ended is run again.  ``executor`` says where trials run: by default in one
+    process beside this one.  ``on_standing`` is told how far it is, ``on_epoch`` and ``source`` are
+    those of ``bilink.train`` for the winner.
+    """
+    graph = data if isinstance(data, Graph) else load_graph(data)
+    if len(graph.valid) == 0:
+        raise DataError(
+            f"graph {graph.name!r} has no validation triples to choose by; "
+            "make some with: bilink data split"
+        )
+    source = source or {"source": graph.name if isinstance(data, Graph) else str(data)}
+    executor = executor or LocalExecutor(1, space.threads)
+    folder = Path(out)
+    with _opened(folder, graph, space, source), storage_errors(folder):
+        trials = Trials(folder, space)
+        on_standing(_standing(trials, space))
+        with executor.start(partial(run_trial, graph)) as pool:
+            _Loop(trials, space, pool, executor, folder, on_standing).run(should_stop)
+        ranked, run = trials.complete(), None
+        if ranked and trials.ended() == len(trials.all()) >= space.wanted:
+            run = _train_winner(graph, ranked[0], folder / BEST, source, on_epoch, should_stop)
+            run = None if run.stopped == INTERRUPTED else run
+        winner = validation_metrics(run) if run else None
+        found = report.write(folder, graph, source, space, trials, winner)
+    if not ranked and trials.ended() >= space.wanted:
+        raise TrainingError(
+            f"none of the {trials.ended()} trials came to its end; {folder / 'report.md'} "
+            f"has their causes{_first_cause(trials)}"
+        )
+    return SearchResult(found, ranked[0] if ranked else None, run)
+
+
+@contextmanager
+def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any]) -> Iterator[None]:
+    """Make and lock the folder; one that holds anything but this very search is refused."""
+    description = {
+        "version": VERSION,
+        "data": {**source, "fingerprint": graph.fingerprint},
+        **space.to_dict(),
+    }
+    path = folder / "search.toml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        strangers = not path.exists() and any(p.name[0] != "." for p in folder.iterdir())
+    except OSError as error:
+        raise write_error(folder, error) from error
+    if strangers:
+        raise RunError(f"{folder} holds something else than a search; choose another --out")
+    with RunFolder(folder).locked():
+        if not path.exists():
+            write_text(path, tomli_w.dumps(description))
+        elif _identity(_read_description(path)) != _identity(description):
+            raise RunError(
+                f"{folder} holds another search: {path} differs from what is asked now in "
+                "its graph or its space (only the number of trials may change); "
+                "choose another --out"
+            )
+        yield
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+
+
+def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes two searches the same; the graph may have moved."""
+    return {**description, "data": description.get("data", {}).get("fingerprint")}
+
+
+@dataclass
+class _Running:
+    trial: Trial
+    history: list[dict[str, Any]] = field(default_factory=list)
+    lags: bool = False
+
+
+class _Loop:
+    """Keeps the workers busy, and writes down what they say."""
+
+    def __init__(
+        self,
+        trials: Trials,
+        space: Space,
+        pool: Pool,
+        executor: Executor,
+        folder: Path,
+        on_standing: Callable[[Standing], None],
+    ):
+        self._trials, self._space, self._pool, self._executor = trials, space, pool, executor
+        self._folder, self._on_standing = folder, on_standing
+        self._running: dict[int, _Running] = {}  # by the pool's number
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Go on until there are enough trials; ``should_stop`` ends them after their epoch."""
+        while True:
+            if stopping := should_stop():
+                for task in self._running:
+                    self._pool.stop(task)
+            else:
+                self._fill()
+            if not self._running:
+                return
+            for event in self._pool.events(timeout=0.5):
+                self._handle(event, stopping)
+
+    def _fill(self) -> None:
+        while len(self._running) < self._executor.workers and (
+            trial := self._trials.start(self._executor.threads)
+        ):
+            self._submit(trial)
+
+    def _submit(self, trial: Trial) -> None:
+        self._running[self._pool.submit(dict(trial.settings))] = _Running(trial)
+
+    def _handle(self, event: Event, stopping: bool) -> None:
+        if event.kind == "report":
+            self._note_epoch(event.task, event.value)
+            return
+        running = self._running.pop(event.task)
+        number, epochs = running.trial.number, len(running.history)
+        if event.kind == "lost" and self._trials.note_loss(number, event.value) < LOSSES:
+            if not stopping:
+                self._submit(running.trial)
+            return
+        if event.value is None and not running.lags:
+            return  # stopped before its end: the trial stays open
+        self._write_history(running)
+        if running.lags:
+            ended = self._trials.prune_one(number, running.history[-1])
+        elif event.kind == "done":
+            ended = self._trials.complete_one(number, event.value)
+        else:
+            ended = self._trials.fail_one(number, event.value, epochs)
+        self._on_standing(_standing(self._trials, self._space, ended))
+
+    def _note_epoch(self, task: int, record: dict[str, Any]) -> None:
+        running = self._running[task]
+        if running.lags:  # it has not heard of it yet
+            return
+        running.history.append(record)
+        if "validation_mrr" in record and self._trials.lags(running.trial.number, record):
+            running.lags = True
+            self._pool.stop(task)
+
+    def _write_history(self, running: _Running) -> None:
+        path = self._folder / "histories" / f"{running.trial.number:04}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, "".join(json.dumps(record) + "\n" for record in running.history))
+
+
+def _standing(trials: Trials, space: Space, news: Trial | None = None) -> Standing:
+    ranked = trials.complete()
+    return Standing(trials.ended(), space.wanted, ranked[0] if ranked else None, news)
+
+
+def _first_cause(trials: Trials) -> str:
+    causes = [trial.cause for trial in trials.all() if trial.cause]
+    return f", the first being: {causes[0]}" if causes else ""
+
+
+def _train_winner(
+    graph: Graph,
+    winner: Trial,
+    path: Path,
+    source: Mapping[str, Any],
+    on_epoch: Callable[[dict[str, Any]], None] | None,
+    should_stop: Callable[[], bool],
+) -> TrainedRun:
+    """Train the best settings once more, into a run folder; go on where that was begun before."""
+    job = prepare(graph, *split_settings(winner.settings))
+    job = replace(job, config=replace(job.config, data=source))
+    return job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)

@@ -1,0 +1,170 @@
+"""The report of a search: report.json for programs, report.md for people, and a picture."""
+
+import json
+import shlex
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from bilink._files import replacing, write_text
+from bilink.data.graph import Graph
+from bilink.data.vocabulary import printable
+from bilink.search.space import Space, split_settings
+from bilink.search.trials import Trial, Trials
+
+PICTURE = "trials.png"
+ENOUGH = 4  # complete trials before anything is said about importance
+
+
+def write(
+    folder: Path,
+    graph: Graph,
+    source: Mapping[str, Any],
+    space: Space,
+    trials: Trials,
+    winner: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    """Write the report; ``winner`` are the validation metrics of the winner trained once more.
+
+    Without them the search has been cut short, and someone waits: there is no picture yet.
+    """
+    ranked, every = trials.complete(), trials.all()
+    found = {
+        "graph": {**source, "fingerprint": graph.fingerprint},
+        "method": space.method,
+        "metric": space.metric,
+        "split": "valid",
+        "filter": ["train", "valid"],
+        "wanted": space.wanted,
+        "states": dict(Counter(trial.state for trial in every)),
+        "best": ranked[0].to_dict() if ranked else None,
+        "retrained": {"run": str(folder / "best"), "metrics": dict(winner)} if winner else None,
+        "importance": _importance(trials) if winner and len(ranked) >= ENOUGH else {},
+        "trials": [trial.to_dict() for trial in every],
+    }
+    picture = winner and len(ranked) > 1 and _draw(trials, space, folder / PICTURE)
+    write_text(folder / "report.json", json.dumps(found, indent=1) + "\n")
+    write_text(folder / "report.md", _markdown(found, space, ranked, every, bool(picture)))
+    return found
+
+
+def _importance(trials: Trials) -> dict[str, float]:
+    """How much of the metric's spread each setting explains (PED-ANOVA)."""
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shares = get_param_importances(trials.study, evaluator=PedAnovaImportanceEvaluator())
+    except (ValueError, RuntimeError):  # too few trials, or all of them equally good
+        return {}
+    return {key: float(share) for key, share in shares.items()}
+
+
+def _draw(trials: Trials, space: Space, path: Path) -> bool:
+    """Parallel coordinates of the complete trials; not without matplotlib."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError:
+        return False
+    from optuna.visualization.matplotlib import plot_parallel_coordinate
+
+    with warnings.catch_warnings(), pyplot.rc_context({"backend": "agg"}):
+        warnings.simplefilter("ignore")
+        axes = plot_parallel_coordinate(
+            trials.study, params=list(space.choices), target_name=space.metric
+        )
+        axes.set_title(f"{space.metric} on the validation split by settings")
+        figure: Any = axes.figure
+        figure.set_size_inches(2 + 1.6 * len(space.choices), 4.5)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=120, bbox_inches="tight")
+        pyplot.close(figure)
+    return True
+
+
+def _markdown(
+    found: Mapping[str, Any],
+    space: Space,
+    ranked: Sequence[Trial],
+    every: Sequence[Trial],
+    picture: bool,
+) -> str:
+    states = ", ".join(f"{number} {state}" for state, number in found["states"].items())
+    parts = [
+        f"# Search on {_cell(found['graph']['source'])}",
+        f"{space.method}, {len(every)} of {space.wanted} trials ({states}). Compared by "
+        f"{space.metric} on the validation split, filtered by train and valid; the test split was "
+        "not looked at.",
+    ]
+    if ranked:
+        parts += _best(found, ranked[0], space)
+    if found["importance"]:
+        shares = [f"| {key} | {share:.2f} |" for key, share in found["importance"].items()]
+        parts += ["## What mattered", "\n".join(["| setting | importance |", "|---|---|", *shares])]
+    if picture:
+        parts.append(f"![parallel coordinates of the trials]({PICTURE})")
+    parts += ["## Trials", _table(space, ranked, every)]
+    notes = [
+        f"- trial {t.number}: {_cell(text)}"
+        for t in every
+        for text in (*(f"run again, since {cause}" for cause in t.lost), t.cause)
+        if text
+    ]
+    if notes:
+        parts += ["## Failures", "\n".join(notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _best(found: Mapping[str, Any], best: Trial, space: Space) -> list[str]:
+    model, dim, options = split_settings(best.settings)
+    more = [part for key, value in options.items() for part in ("--set", f"{key}={_word(value)}")]
+    command = ["bilink", "train", found["graph"]["source"], "--model", model, "--dim", str(dim)]
+    parts = [
+        f"## Best: trial {best.number}, {space.metric} {_number(best.value)}",
+        f"```toml\n{tomli_w.dumps(dict(best.settings))}```",
+        f"```sh\n{printable(shlex.join([*command, *more]))}\n```",
+    ]
+    if found["retrained"]:
+        metrics = ", ".join(
+            f"{name} {_number(value)}" for name, value in found["retrained"]["metrics"].items()
+        )
+        parts.append(f"Trained once more into `best/`: {metrics} on the validation split.")
+    return parts
+
+
+def _table(space: Space, ranked: Sequence[Trial], every: Sequence[Trial]) -> str:
+    """Complete trials, best first, then the others."""
+    others = [trial for trial in every if trial.state != "complete"]
+    head = ["trial", "state", space.metric, *space.choices, "epochs", "seconds"]
+    rows = [
+        [
+            str(t.number),
+            t.state if t.same_as is None else f"as trial {t.same_as}",
+            _number(t.value),
+            *(_number(t.chosen.get(key)) for key in space.choices),
+            str(t.epochs),
+            _number(t.seconds),
+        ]
+        for t in (*ranked, *others)
+    ]
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else _word(value)
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _cell(text: str) -> str:
+    return printable(text).replace("|", "\\|")

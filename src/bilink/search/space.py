@@ -1,0 +1,293 @@
+"""The space file: what a search may choose from, checked before the first trial."""
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bilink.errors import ConfigError
+from bilink.evaluation.metrics import METRICS
+from bilink.models.registry import family
+from bilink.training.config import TrainingConfig, default_config, option_help
+
+METHODS = ("grid", "random", "tpe")
+MOST_TRIALS = 1_000_000
+LARGEST_GRID = 100_000
+_TABLES = {
+    "search": ("method", "trials", "metric", "pruning", "seed"),
+    "fixed": None,
+    "space": None,
+}
+_GROUPS = {key.partition(".")[0] for key, _, _ in option_help() if "." in key}
+_NEUTRAL = ("threads", "checkpoint_seconds")  # they change how fast a trial is, not how good
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from ``low`` to ``high``, on a logarithmic scale or in steps if so wished."""
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "step"):
+            value = getattr(self, name)
+            if name == "step" and value is None:
+                continue
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise ConfigError(f"{name} must be a number, not {value!r}")
+            if not math.isfinite(value):
+                raise ConfigError(f"{name} must be finite, not {value}")
+        if not isinstance(self.log, bool):
+            raise ConfigError(f"log must be true or false, not {self.log!r}")
+        if not self.low < self.high:
+            raise ConfigError(f"the range from {self.low} to {self.high} is empty")
+        if self.log and self.low <= 0:
+            raise ConfigError(f"a logarithmic range must start above 0, not at {self.low}")
+        if self.step is not None and (self.log or not 0 < self.step <= self.high - self.low):
+            raise ConfigError("step must be positive, within the range, and not be used with log")
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a range of whole numbers."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in a space file."""
+        more = {"log": True} if self.log else {"step": self.step} if self.step else {}
+        return {"low": self.low, "high": self.high, **more}
+
+
+Choices = tuple[Any, ...] | Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """What to search, how, and by which metric of the validation split."""
+
+    method: str = "tpe"
+    trials: int | None = None  # all for a grid, otherwise twenty
+    metric: str = "mrr"
+    pruning: bool | None = None  # not for a grid, which is exhaustive, otherwise yes
+    seed: int = 0
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    choices: Mapping[str, Choices] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, known in (("method", METHODS), ("metric", METRICS)):
+            if getattr(self, name) not in known:
+                given = getattr(self, name)
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, not {given!r}")
+        _check_whole("seed", self.seed, 0, 2**32)
+        if self.trials is not None:
+            _check_whole("trials", self.trials, 1, MOST_TRIALS)
+        if self.pruning is not None and not isinstance(self.pruning, bool):
+            raise ConfigError(f"pruning must be true or false, not {self.pruning!r}")
+
+    @property
+    def size(self) -> float:
+        """How many different settings there are."""
+        sizes = [len(c) if isinstance(c, tuple) else math.inf for c in self.choices.values()]
+        return math.prod(sizes)
+
+    @property
+    def wanted(self) -> int:
+        """How many trials to make."""
+        if self.method == "grid":
+            return int(min(self.size, self.trials or self.size))
+        return self.trials or 20
+
+    @property
+    def prunes(self) -> bool:
+        """Whether trials that lag behind are ended early."""
+        return self.method != "grid" if self.pruning is None else self.pruning
+
+    @property
+    def maximise(self) -> bool:
+        """Whether more of the metric is better; only a mean rank should be low."""
+        return self.metric != "mr"
+
+    @property
+    def threads(self) -> int | None:
+        """Threads for each trial, if the file fixes them; 0 leaves it to who runs them."""
+        return self.fixed.get("threads") or None
+
+    def settings(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """A trial's settings: what is chosen, and what all share."""
+        return {"model": "complex", "dim": 100, **self.fixed, **chosen}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, with what decides how trials are made and compared."""
+        plain = {
+            key: list(c) if isinstance(c, tuple) else c.to_dict() for key, c in self.choices.items()
+        }
+        search = {"method": self.method, "metric": self.metric, "seed": self.seed}
+        search["pruning"] = self.prunes
+        return {"search": search, "fixed": dict(self.fixed), "space": plain}
+
+
+def split_settings(settings: Mapping[str, Any]) -> tuple[str, int, dict[str, Any]]:
+    """(model, dim, training options) of a trial's settings."""
+    options = dict(settings)
+    return options.pop("model"), options.pop("dim"), options
+
+
+def training_of(settings: Mapping[str, Any]) -> TrainingConfig:
+    """The training options of a trial, with the model's defaults for what is not said."""
+    model, _, options = split_settings(settings)
+    return default_config(model).with_options(options)
+
+
+def read_space(path: str | Path, **changes: Any) -> Space:
+    """Read and check a space file; ``changes`` to its [search] table come from elsewhere."""
+    path = Path(path)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no space file at {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    try:
+        return make_space(data, **changes)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def make_space(data: Mapping[str, Any], **changes: Any) -> Space:
+    """A space from the tables of a space file."""
+    for table, known in _TABLES.items():
+        if not isinstance(data.get(table, {}), Mapping):
+            raise ConfigError(f"{table} must be a table, [{table}]")
+        for key in data.get(table, {}):
+            if known is not None and key not in known:
+                raise ConfigError(f"[{table}] has no {key!r}; there are {', '.join(known)}")
+    for table in data:
+        if table not in _TABLES:
+            names = ", ".join(f"[{name}]" for name in _TABLES)
+            raise ConfigError(f"unknown part {table!r}; there are {names}")
+    fixed = dict(_flat(data.get("fixed", {})))
+    wishes = dict(_flat(data.get("space", {})))
+    if not wishes:
+        raise ConfigError("[space] is empty; give it something to choose from")
+    for key in wishes:
+        if key in fixed:
+            raise ConfigError(f"{key} stands in [fixed] and in [space]; keep one")
+        if key in _NEUTRAL:
+            raise ConfigError(f"[space] {key} changes speed, not quality; put it under [fixed]")
+    given = {key: value for key, value in changes.items() if value is not None}
+    space = Space(**{**data.get("search", {}), **given}, fixed=fixed)
+    choices = {key: _with_place("space", key, _choices, wish) for key, wish in wishes.items()}
+    if space.method == "grid":
+        for key, found in choices.items():
+            if isinstance(found, Range):
+                raise ConfigError(f"[space] {key} is a range; a grid needs a list of values")
+    space = _checked(replace(space, choices=choices))
+    if space.method == "grid" and space.size > LARGEST_GRID:
+        raise ConfigError(
+            f"the grid has {space.size:,} points, more than {LARGEST_GRID:,}; shorten its lists, "
+            "or use method = 'random'"
+        )
+    return space
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """regularization.entity with and without quotes are the same key."""
+    for key, value in table.items():
+        if key in _GROUPS and isinstance(value, Mapping):
+            yield from _flat(value, f"{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _choices(key: str, wish: Any) -> Choices:
+    if isinstance(wish, Mapping):
+        if unknown := set(wish) - {"low", "high", "log", "step"}:
+            raise ConfigError(
+                f"a range has low, high, log and step, not {sorted(map(str, unknown))[0]!r}"
+            )
+        if not {"low", "high"} <= set(wish):
+            raise ConfigError("a range needs low and high")
+        return Range(**wish)
+    if not isinstance(wish, list):
+        raise ConfigError(f"expected a list or {{low, high}}; put one value, {wish!r}, in [fixed]")
+    if not wish:
+        raise ConfigError("the list is empty")
+    return tuple(wish)
+
+
+def _checked(space: Space) -> Space:
+    """The space with every value as its option has it: each is tried, for each model."""
+    names = space.choices.get("model", (space.settings({})["model"],))
+    if isinstance(names, Range):
+        raise ConfigError("[space] model must be a list of names")
+    place = "space" if "model" in space.choices else "fixed"
+    models = [_with_place(place, "model", _model, name) for name in names]
+    fixed = {}
+    for key, value in space.fixed.items():
+        values = {_with_place("fixed", key, _value, value, model) for model in models}
+        fixed[key] = values.pop()
+    choices: dict[str, Choices] = {}
+    for key, wish in space.choices.items():
+        for model in models:
+            choices[key] = _with_place("space", key, _values, wish, model)
+    return replace(space, fixed=fixed, choices=choices)
+
+
+def _values(key: str, wish: Choices, model: str) -> Choices:
+    if isinstance(wish, tuple):
+        values = tuple(_value(key, value, model) for value in wish)
+        for i, value in enumerate(values):
+            if value in values[:i]:
+                raise ConfigError(f"{value!r} stands in the list twice")
+        return values
+    low, high = _value(key, wish.low, model), _value(key, wish.high, model)
+    step = wish.step
+    if isinstance(low, str | bool):
+        raise ConfigError("a range is for numbers; give a list")
+    if isinstance(low, int) and step is not None:
+        if step != int(step):
+            raise ConfigError(f"the step of a whole number must be one, not {step}")
+        step = int(step)
+    return Range(low, high, wish.log, step)
+
+
+def _value(key: str, value: Any, model: str) -> Any:
+    """``value`` as the option ``key`` of ``model`` takes it."""
+    if isinstance(value, list | Mapping):
+        raise ConfigError(f"expected one value, not {value!r}")
+    if key == "model":
+        return _model(key, value)
+    if key == "dim":
+        _check_whole("dim", value, 1, 1_000_000)
+        return value
+    config: Any = default_config(model).with_options({key: value})
+    for part in key.split("."):
+        config = getattr(config, part)
+    return config
+
+
+def _model(key: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise ConfigError(f"a model has a name, {name!r} is none")
+    return family(name).name
+
+
+def _check_whole(name: str, value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise ConfigError(
+            f"{name} must be a whole number from {least:,} to {most:,}, not {value!r}"
+        )
+
+
+def _with_place(table: str, key: str, check: Any, *arguments: Any) -> Any:
+    """``check(key, …)``, whose complaint then says where it stands."""
+    try:
+        return check(key, *arguments)
+    except ConfigError as error:
+        text = str(error)
+        where = f"[{table}]" if text.startswith(("unknown option", key)) else f"[{table}] {key}:"
+        raise ConfigError(f"{where} {text}") from None
