@@ -71,7 +71,7 @@ def _settings(studies: Sequence[Study]) -> str:
 
 def _pieces(studies: Sequence[Study]) -> Iterable[tuple[str, str, dict[str, Any]]]:
     """(what it is of, title, what was measured) of all pieces that are done."""
-    letters = list(dict.fromkeys(letter for study in studies for letter in study.settings))
+    letters = [x for x in NAMES if any(x in study.settings for study in studies)]
     for letter in letters:
         for study in studies:
             if found := study.read(letter):

@@ -81,7 +81,7 @@ class Study:
             self._measure_model(letter)
         own = [letter for letter in PAPERS if letter in letters]
         for members in combos(letters):
-            most = members in (tuple(own), tuple(letters))
+            most = len(members) in (len(own), len(letters))
             for method in (*METHODS, *(BASELINES if most else ())):
                 self._measure_ensemble(members, method)
 
@@ -190,7 +190,8 @@ def combos(letters: Sequence[str]) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = sorted(
         combinations(own, 2), key=lambda pair: order.index("+".join(pair))
     )
-    for group in (tuple(own), tuple(letters)):
+    everything = tuple(letter for letter in NAMES if letter in letters)
+    for group in (tuple(own), everything):
         if len(group) > 2 and group not in found:
             found.append(group)
     return found
