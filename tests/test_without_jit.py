@@ -20,6 +20,9 @@ for model in ("rescal", "distmult", "hole", "complex", "transe", "transe-l1"):
         scores = run.model.score(graph.triples)
         print(model, loss, *np.round(scores.astype(float), 4).tolist(),
               round(run.evaluate().metrics()["mrr"], 6))
+members = [bilink.train(graph, m, 3, epochs=2, threads=1) for m in ("rescal", "transe")]
+both = bilink.combine(members, shrinkage=1.0, random_rivals=4, hard_rivals=2)
+print("both", "stack", *np.round(both.scorer.weights["head"], 4).ravel().tolist())
 """
 
 
@@ -36,7 +39,7 @@ def test_compiled_and_interpreted_kernels_agree():
         return [line.split() for line in done.stdout.splitlines()]
 
     compiled, interpreted = run(), run(NUMBA_DISABLE_JIT="1")
-    assert len(compiled) == 18
+    assert len(compiled) == 19
     for one, other in zip(compiled, interpreted, strict=True):
         assert one[:2] == other[:2]
         for a, b in zip(one[2:], other[2:], strict=True):
