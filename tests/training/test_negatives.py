@@ -9,7 +9,7 @@ from bilink.models.model import Model
 from bilink.training.config import TrainingConfig
 from bilink.training.engine import TripleEngine
 from bilink.training.kernels import contains, draw
-from bilink.training.negatives import head_chances, known_table
+from bilink.training.negatives import head_chances, known_table, position_pools
 from conftest import random_graph
 
 
@@ -82,3 +82,37 @@ def test_each_positive_meets_the_asked_number_of_negatives(corrupt, negatives, e
     model = Model.empty("distmult", 2, len(graph.entities), len(graph.relations))
     config = TrainingConfig(corrupt=corrupt, negatives=negatives, threads=2)
     assert TripleEngine(model, graph, config).run_epoch(0).pairs == expected * len(graph.train)
+
+
+def test_plausible_negatives_stand_in_the_same_position_elsewhere():
+    """Only entities that some negative or positive touched have moved."""
+    none = np.empty((0, 3))
+    names = tuple(f"e{i}" for i in range(40))
+    train = np.array([(0, 0, 2), (1, 0, 3), (4, 1, 5), (6, 1, 7)])
+    relations = Vocabulary("relation", ("r", "s"))
+    graph = Graph("two", Vocabulary("entity", names), relations, train, none, none)
+    moved = {}
+    for plausible in (0.0, 0.5, 1.0):
+        model = Model.empty("distmult", 4, 40, 2)
+        model.entities[:] = model.relations[:] = 0.5
+        config = TrainingConfig(
+            margin=100.0, plausible=plausible, threads=1, corrupt="both", negatives=8
+        )
+        engine = TripleEngine(model, graph, config)
+        for epoch in range(5):
+            engine.run_epoch(epoch)
+        moved[plausible] = set(np.flatnonzero((model.entities != 0.5).any(axis=1)).tolist())
+    assert moved[1.0] == set(range(8))
+    assert moved[0.5] > set(range(8))
+    assert len(moved[0.0]) > 30
+
+
+@given(seed=st.integers(0, 10_000))
+def test_pools_hold_each_entity_of_a_position_once(seed):
+    graph = random_graph(seed)
+    pools, starts = position_pools(graph)
+    for r in range(len(graph.relations)):
+        rows = graph.train[graph.train[:, 1] == r]
+        for place, column in ((2 * r, 0), (2 * r + 1, 2)):
+            found = pools[starts[place] : starts[place + 1]]
+            assert found.tolist() == sorted(set(rows[:, column].tolist()))

@@ -41,6 +41,9 @@ class TrainingConfig:
     corrupt: Literal["random", "bernoulli", "both"] = option(
         "random", "side to corrupt: at random, by the relation's cardinality, or both"
     )
+    plausible: float = option(
+        0.0, "share of negatives drawn from entities seen in that position of the relation"
+    )
     filter_negatives: bool = option(True, "reject corruptions that are training triples")
     optimizer: Literal["adagrad", "sgd"] = option("adagrad", "how slopes become steps")
     learning_rate: float = option(0.1, "step size")
@@ -71,6 +74,8 @@ class TrainingConfig:
         for name in ("learning_rate", "init_scale", "decay"):
             if not 0 < getattr(self, name) < math.inf:  # also refuses NaN
                 raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
+        if not 0 <= self.plausible <= 1:
+            raise ConfigError(f"plausible must be between 0 and 1, not {self.plausible}")
         if self.decay > 1:
             raise ConfigError(f"decay must be at most 1, not {self.decay}")
         hints = get_type_hints(type(self))

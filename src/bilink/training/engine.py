@@ -10,7 +10,7 @@ from bilink.data.graph import Graph
 from bilink.models.model import Model
 from bilink.training import kernels
 from bilink.training.config import TrainingConfig
-from bilink.training.negatives import head_chances, known_table
+from bilink.training.negatives import head_chances, known_table, position_pools
 
 _LOSSES = {
     "margin": kernels.HINGE,
@@ -48,6 +48,7 @@ class TripleEngine:
         self.entity_state = np.zeros_like(model.entities[:, share])
         self.relation_state = np.zeros_like(model.relations[:, share])
         self._known = known_table(graph) if config.filter_negatives else np.array([-1])
+        self._pools = position_pools(graph)
         self._head_chances = head_chances(graph, config.corrupt)
         self._train = model.family.bind(kernels.train_chunk)
 
@@ -82,6 +83,8 @@ class TripleEngine:
             self.triples,
             order,
             self._known,
+            *self._pools,
+            int(config.plausible * 2**31),
             self._head_chances,
             int(config.corrupt == "both"),
             config.negatives,

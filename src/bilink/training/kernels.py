@@ -85,6 +85,23 @@ def constrain(row, constraint):
 
 
 @verb
+def draw_rival(random, known, pool, plausible, count, n_relations, h, r, t, hide_head):
+    """An entity to put in the hidden place, but for those that make a training triple; else −1.
+
+    ``plausible`` of 2³¹ is the chance to draw from ``pool``, entities seen in that place.
+    """
+    for _ in range(TRIES):
+        if plausible > 0 and draw(random, 1 << 31) < plausible and pool.shape[0] > 0:
+            rival = np.int64(pool[draw(random, pool.shape[0])])
+        else:
+            rival = draw(random, count)
+        a, b = (rival, t) if hide_head else (h, rival)
+        if not contains(known, (a * n_relations + r) * count + b):
+            return rival
+    return np.int64(-1)
+
+
+@verb
 def add_slope(rivals, slopes, active, rival, slope):
     """Note the slope of a rival, or add it to that of the same one; return how many there are."""
     for j in range(active):
@@ -133,6 +150,9 @@ def train_chunk(
     triples,
     order,
     known,
+    pools,
+    pool_starts,
+    plausible,
     head_chance,
     both_sides,
     negatives,
@@ -148,8 +168,10 @@ def train_chunk(
 ):
     """Take one step per side of each triple in ``order``; add loss, violated, pairs to totals.
 
-    ``head_chance[r]`` of 2³¹ is the chance that the head is hidden.  ``seed`` is one uint64 per
-    call, so that chunks are independent of each other and of the number of threads.
+    ``head_chance[r]`` of 2³¹ is the chance that the head is hidden; ``pools`` from
+    ``pool_starts[2r]`` on are the heads of relation r, and from 2r + 1 on its tails.
+    ``seed`` is one uint64 per call, so that chunks are independent of each other and of the number
+    of threads.
     """
     number = entities.dtype.type  # so that no loop is widened to double precision
     count = entities.shape[0]
@@ -175,20 +197,17 @@ def train_chunk(
             else:
                 tail_query(entities[given], relations[r], query)
             score = inner(query, entities[answer])
+            place = 2 * r + (0 if hide_head else 1)
+            pool = pools[pool_starts[place] : pool_starts[place + 1]]
 
             # First all slopes, then all moves: the step is the gradient at one point.
             answer_total = number(0)
             active = 0
             for _ in range(negatives):
-                rival, tries = np.int64(-1), 0
-                while tries < TRIES:
-                    rival = draw(random, count)
-                    a, b = (rival, t) if hide_head else (h, rival)
-                    key = (a * relations.shape[0] + r) * count + b
-                    if not contains(known, key):
-                        break
-                    tries += 1
-                if tries == TRIES:
+                rival = draw_rival(
+                    random, known, pool, plausible, count, relations.shape[0], h, r, t, hide_head
+                )
+                if rival < 0:
                     continue
                 pairs += 1
                 rival_score = inner(query, entities[rival])

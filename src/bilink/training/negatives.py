@@ -20,6 +20,20 @@ def known_table(graph: Graph) -> np.ndarray:
     return table
 
 
+def position_pools(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """The entities that stand in each position of each relation in training, and where they start.
+
+    Those of relation r's heads start at 2r, those of its tails at 2r + 1; each occurs once.
+    """
+    n, k = len(graph.entities), len(graph.relations)
+    places = 2 * graph.train[:, 1].astype(np.int64)
+    keys = np.concatenate([places * n + graph.train[:, 0], (places + 1) * n + graph.train[:, 2]])
+    keys.sort()
+    keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
+    starts = np.searchsorted(keys, np.arange(2 * k + 1, dtype=np.int64) * n)
+    return (keys % n).astype(np.int32), starts
+
+
 def head_chances(graph: Graph, corrupt: str) -> np.ndarray:
     """For each relation, the chance (of 2³¹) that a corruption replaces the head.
 
