@@ -1,0 +1,1 @@
+"""The theory that can be run: rankings, conversions, universality, consistency, bounds."""
