@@ -17,7 +17,7 @@ from bilink.theory.boolean import BooleanMatrix
 
 _SPANS = (1.0, 0.5, 0.25, 0.125)  # of the circle; on a short arc every mean is positive
 _SHARE = 0.7  # of the circle, for blocks with several runs, where neighbours must be told by g⁴
-_ROUNDS = 40  # of moving the columns
+_ROUNDS = 30  # of moving the columns
 _FASTEST = 1.5  # by which a column's part of the circle grows in one round
 
 

@@ -37,20 +37,17 @@ def all_steps(start, items, steps):
 
 
 @kernel
-def draw(steps, order, sizes, points):
+def draw(steps, orders, sizes, points):
     """Move pairs of points towards their right distance (Zheng, Pawar and Goodman, 2018).
 
     ``sizes`` are the steps of descent, one per round; near pairs weigh more than far ones.
     """
     n, d = points.shape
     for r in range(sizes.shape[0]):
-        shift = 1 + (r * 7919) % n
         for p in range(n):
-            i = order[p]
-            for q in range(n):
-                j = order[(q + shift * p) % n]
-                if j >= i:
-                    continue
+            i = orders[r, p]
+            for q in range(p):
+                j = orders[r, q]
                 wanted = float(steps[i, j])
                 share = min(1.0, sizes[r] / (wanted * wanted))
                 length = 1e-12
@@ -75,5 +72,6 @@ def drawing(rows: Lists, columns: Lists, dim: int, seed: int) -> tuple[np.ndarra
     points = random.normal(size=(n + m, dim))
     first = float(steps.max(initial=1)) ** 2
     sizes = np.geomspace(first, _LAST_STEP, _ROUNDS)
-    draw(steps, random.permutation(n + m), sizes, points)
+    orders = np.stack([random.permutation(n + m) for _ in range(_ROUNDS)])
+    draw(steps, orders, sizes, points)
     return points[:n], points[n:]

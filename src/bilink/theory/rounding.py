@@ -25,10 +25,11 @@ from bilink.theory.ordering import block_costs, few_runs, least_cost, runs_of
 from bilink.theory.shattering import shattered
 from bilink.theory.sphere import Intervals, Part, Solved, sphere_factors
 
-_MOVES, _LEAST_MOVES, _MOST_MOVES = 2000, 3_000_000, 100_000_000  # of the order, per fact, in all
+_MOVES, _LEAST_MOVES, _MOST_MOVES = 10_000, 10_000_000, 400_000_000  # per fact and in all
 _WORK = 1.0e9  # entries of blocks that all descents on one relation look at
 _EVALUATIONS, _LEAST_EVALUATIONS = 1000, 50  # of all entries of a block, in one descent
 _SEEDS = 3  # descents on a block
+_DRAWING = 50  # a drawing takes as long as this times looking at (rows + columns)² entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,10 +208,10 @@ class _Search:
         if known is not None and known.left.shape[1] <= dim:
             return known
         n, m = block.shape
-        drawing = 20 * (n + m) ** 2
+        drawing = _DRAWING * (n + m) ** 2
         for seed in range(_SEEDS):
             most = min(_EVALUATIONS, int((self.work - drawing) / (n * m)))
-            if most < _LEAST_EVALUATIONS:
+            if most < _LEAST_EVALUATIONS or drawing > self.work / 4:
                 return None
             found, used = factorise(block.rows, block.columns, dim, evaluations=most, seed=seed)
             self.work -= drawing + used * n * m
