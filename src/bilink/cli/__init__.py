@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from bilink.cli import data, demo, evaluate, query, train
+from bilink.cli import data, demo, evaluate, query, theory, train
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
@@ -25,6 +25,7 @@ app.command("train")(train.train)
 app.command("resume")(train.resume)
 app.command("evaluate")(evaluate.evaluate)
 app.command("query")(query.query)
+app.add_typer(theory.app, name="theory")
 
 
 @app.callback(invoke_without_command=True)

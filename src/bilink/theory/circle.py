@@ -16,6 +16,7 @@ import numpy as np
 from bilink.theory.boolean import BooleanMatrix
 
 _SPANS = (1.0, 0.5, 0.25, 0.125)  # of the circle; on a short arc every mean is positive
+_LEAST_MEAN = 0.05  # a row is divided by its mean, and large numbers leave no margin
 _SHARE = 0.7  # of the circle, for blocks with several runs, where neighbours must be told by g⁴
 _ROUNDS = 30  # of moving the columns
 _FASTEST = 1.5  # by which a column's part of the circle grows in one round
@@ -27,7 +28,7 @@ def circle_factors(
     """Left and right factors of the distinct rows and columns, for the threshold ½.
 
     Rows with more than ``most`` runs get a coordinate of their own.  None where the mean of some
-    row's polynomial is not positive.
+    row's polynomial stays too small.
     """
     runs = _Runs.of(matrix, order, most)
     weights = _first_weights(matrix, order, runs)
@@ -125,7 +126,7 @@ def _polynomials(runs: _Runs, weights: np.ndarray, span: float) -> np.ndarray | 
             run = runs.offset[rows] + k
             product = _times(product, middle[run], half[run])
         mean = product[:, c].real
-        if (mean <= 0).any():
+        if (mean < _LEAST_MEAN).any():
             return None
         powers = -product[:, c + 1 :] / mean[:, None]  # (c₀ − p) / 2c₀ = Re Σ powers · e^{ikt}
         left[rows, 0 : 2 * c : 2], left[rows, 1 : 2 * c : 2] = powers.real, -powers.imag
