@@ -41,6 +41,7 @@ def describe(
     from bilink._files import write_text
     from bilink.data.loading import load_graph
     from bilink.theory.describe import describe as find
+    from bilink.theory.describe import make_folder
 
     graph = load_graph(data, columns=columns, separator=separator)
     chosen = tuple(splits.split(","))
@@ -57,6 +58,7 @@ def describe(
     if out is not None:
         import json as format
 
+        make_folder(out)
         write_text(out / "theory.json", format.dumps(found.to_dict(), indent=1) + "\n")
     if picture is not None:
         from bilink.theory.picture import draw_theory

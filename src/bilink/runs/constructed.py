@@ -6,7 +6,7 @@ from typing import Any
 
 from bilink.data.graph import SPLITS, Graph
 from bilink.runs.folder import RunConfig, RunFolder
-from bilink.theory.construct import Construction, construct
+from bilink.theory.construct import Construction, check_family, construct
 from bilink.training.config import default_config
 
 
@@ -27,6 +27,7 @@ def construct_run(
     It can be asked and evaluated like any other run, but not resumed.  Where rounding leaves no
     margin the model is written all the same, and the result is not ``certified``.
     """
+    check_family(model)
     folder = RunFolder(out)
     with folder.created(force):
         made = construct(

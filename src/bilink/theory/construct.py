@@ -5,7 +5,6 @@ instead of 2Σr coordinates.  Relations that are each other's inverse, or the sa
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from bilink.models.model import Model
 from bilink.models.registry import family as find_family
 from bilink.theory.certificates import model_margin
 from bilink.theory.factors import Factors
-from bilink.theory.relations import RelationFacts, facts_of, twins
+from bilink.theory.relations import RelationFacts, each_of, facts_of, twins
 from bilink.theory.rounding import rounding_rank
 from bilink.training.estimate import physical_memory
 
@@ -62,12 +61,7 @@ def construct(
 
     ``progress`` is called with the number of facts whose relation is just done.
     """
-    if find_family(name).name not in FAMILIES:
-        title = find_family(name).title
-        raise ConfigError(
-            f"{title} cannot tell the facts of every graph apart, at any size; "
-            f"there are {', '.join(FAMILIES)}"
-        )
+    name = check_family(name)
     relations = facts_of(graph, splits)
     factors = relation_factors(relations, effort=effort, threads=threads, progress=progress)
     model = consistent_model(factors, name)
@@ -78,6 +72,17 @@ def construct(
         ),
     )
     return Construction(model, tuple(f.left.shape[1] for f in factors), margin)
+
+
+def check_family(name: str) -> str:
+    """The family's own name; one that cannot be consistent with every graph is refused."""
+    found = find_family(name)
+    if found.name not in FAMILIES:
+        raise ConfigError(
+            f"{found.title} cannot tell the facts of every graph apart, at any size; "
+            f"there are {', '.join(FAMILIES)}"
+        )
+    return found.name
 
 
 def relation_factors(
@@ -99,9 +104,7 @@ def relation_factors(
         assert found.factors is not None  # a coordinate for each row is always possible
         return found.factors
 
-    with ThreadPoolExecutor(threads) as pool:
-        largest_first = sorted(own, key=lambda k: -len(relations[k]))
-        found = dict(zip(largest_first, pool.map(find, largest_first), strict=True))
+    found = each_of(find, own, relations, threads)
     return [
         Factors(found[twin].right, found[twin].left, found[twin].threshold)
         if turned
@@ -121,7 +124,7 @@ def consistent_model(factors: Sequence[Factors], name: str) -> Model:
     """
     _check(factors)
     slices = _Slices.of(factors)
-    return {"rescal": _rescal, "complex": _complex, "hole": _hole}[name](slices)
+    return {"rescal": _rescal, "complex": _complex, "hole": _hole}[check_family(name)](slices)
 
 
 def sizes(ranks: Sequence[int], n: int) -> dict[str, int]:

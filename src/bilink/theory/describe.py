@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from bilink._files import user_cache, write_error, write_text
 from bilink.data.graph import SPLITS, Graph
+from bilink.errors import RunError
 from bilink.theory.construct import sizes
-from bilink.theory.relations import RelationFacts, facts_of, twins
+from bilink.theory.relations import RelationFacts, each_of, facts_of, twins
 from bilink.theory.rounding import RoundingRank, rounding_rank
 
 _VERSION = 1  # of the files in the cache, and of the search that filled them
@@ -120,7 +120,7 @@ def describe(
     relations = facts_of(graph, splits)
     first = twins(relations)
     own = [k for k, (twin, _) in enumerate(first) if twin == k]
-    store = _Store(keep or user_cache() / "theory", effort)
+    store = _Store(keep or user_cache() / "theory", effort, needed=keep is not None)
 
     def find(k: int) -> RankBounds:
         facts = relations[k]
@@ -133,9 +133,7 @@ def describe(
             progress(len(facts))
         return bounds
 
-    with ThreadPoolExecutor(threads) as pool:
-        largest_first = sorted(own, key=lambda k: -len(relations[k]))
-        found = dict(zip(largest_first, pool.map(find, largest_first), strict=True))
+    found = each_of(find, own, relations, threads)
     names = graph.relations.names
     described = tuple(
         _relation(names, facts, *first[k], found[first[k][0]]) for k, facts in enumerate(relations)
@@ -165,8 +163,9 @@ def _relation(
 class _Store:
     """Bounds on disk, one small file per relation, named by a hash of its facts."""
 
-    def __init__(self, folder: Path, effort: float):
+    def __init__(self, folder: Path, effort: float, needed: bool):
         self.folder, self.suffix = folder, f"-{_VERSION}-{effort:g}.json"
+        self.needed = needed  # the user asked for it, so that not being able to write is an error
 
     def read(self, facts: RelationFacts) -> RankBounds | None:
         """What is kept, or None where there is nothing, or nothing whole."""
@@ -179,10 +178,19 @@ class _Store:
         """Keep ``bounds``."""
         path = self._path(facts)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_error(path, error) from error
-        write_text(path, json.dumps(asdict(bounds)) + "\n")
+            make_folder(path.parent)
+            write_text(path, json.dumps(asdict(bounds)) + "\n")
+        except RunError:
+            if self.needed:
+                raise
 
     def _path(self, facts: RelationFacts) -> Path:
         return self.folder / f"{facts.fingerprint}{self.suffix}"
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder; where that is impossible, say so in a sentence."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(folder, error) from error

@@ -1,9 +1,11 @@
 """The facts of each relation of a graph, and what they rule out."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +15,8 @@ from bilink.data.graph import Graph
 from bilink.data.statistics import CATEGORIES, MANY, Category
 from bilink.errors import ConfigError, DataError
 from bilink.theory.boolean import distinct_facts
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,3 +133,21 @@ def twins(relations: Sequence[RelationFacts]) -> list[tuple[int, bool]]:
             first[facts.fingerprint] = k
             found.append((k, False))
     return found
+
+
+def each_of(
+    work: Callable[[int], Found],
+    chosen: Sequence[int],
+    relations: Sequence[RelationFacts],
+    threads: int,
+) -> dict[int, Found]:
+    """Do the same for each chosen relation, on several threads, the largest first."""
+    if not 1 <= threads <= 1024:
+        raise ConfigError(f"threads must be at least 1 and at most 1,024, not {threads:,}")
+    largest_first = sorted(chosen, key=lambda k: -len(relations[k]))
+    with ThreadPoolExecutor(threads) as pool:
+        jobs = [pool.submit(work, k) for k in largest_first]
+        try:
+            return {k: job.result() for k, job in zip(largest_first, jobs, strict=True)}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after an error or Ctrl-C, end soon

@@ -11,17 +11,14 @@ from functools import cached_property
 
 import numpy as np
 
+from bilink.errors import ConfigError
 from bilink.theory.boolean import Block, BooleanMatrix
-from bilink.theory.certificates import (
-    BlockRuns,
-    RunsCertificate,
-    block_runs,
-    margin_over_error,
-)
+from bilink.theory.certificates import margin_over_error
 from bilink.theory.circle import circle_factors
 from bilink.theory.factors import Factors
 from bilink.theory.hinge import LocalFactors, factorise
 from bilink.theory.ordering import block_costs, few_runs, least_cost, runs_of
+from bilink.theory.run_certificates import BlockRuns, RunsCertificate, block_runs
 from bilink.theory.shattering import shattered
 from bilink.theory.sphere import Intervals, Part, Solved, sphere_factors
 
@@ -56,6 +53,8 @@ def rounding_rank(
     ``effort`` scales how long is searched; more can only lower the upper bound.  ``complete`` goes
     on to higher ranks until there are certified factors.
     """
+    if not 0 < effort < float("inf"):
+        raise ConfigError(f"effort must be a positive number, not {effort}")
     search = _Search(heads, tails, n, effort)
     matrix = search.matrix
     if not matrix.shape[0]:
@@ -66,7 +65,8 @@ def rounding_rank(
     lower = max(2, shattered(matrix, n), shattered(matrix.transposed, n))
     runs = search.runs_certificate()
     upper = min(runs.rank, *matrix.shape)
-    return search.enclose(lower, max(upper, lower), runs, complete)
+    assert lower <= upper
+    return search.enclose(lower, upper, runs, complete)
 
 
 def rank_one_factors(matrix: BooleanMatrix) -> tuple[np.ndarray, np.ndarray] | None:
@@ -160,7 +160,8 @@ class _Search:
                 high = upper - 1
         rank, most = upper, min(self.matrix.shape)
         while best is None and complete and rank < most:
-            rank += 1
+            rank += 1 + rank // 4
+            self.work = self.effort * _WORK
             best = self.factors(rank)
         if best is None and (complete or upper == most):
             best = self.spread(*_plain(self.matrix))
