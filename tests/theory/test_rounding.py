@@ -211,7 +211,7 @@ def test_descent_solves_a_block_that_no_interval_does():
         spider[1 + leg, [leg, 3 + leg]] = True
     reduced = BooleanMatrix.of(*facts(spider), 7)
     block = reduced.block(0)
-    found, _ = factorise(block.rows, block.columns, 2, evaluations=500)
+    found = factorise(block.rows, block.columns, 2, evaluations=500).factors
     scores = found.a[:, None] + found.b + found.left @ found.right.T
     truth = reduced.dense()[np.ix_(block.row_ids, block.column_ids)]
     assert (scores[truth] >= 1 - 1e-9).all()

@@ -30,20 +30,20 @@ class LocalFactors:
 
 
 @kernel
-def hinge(a, b, left, right, start, items, row_slopes, column_slopes):
-    """The loss and its slopes; ``left`` is (n, d), ``right`` (d, m), slopes have the bias first.
+def hinge(rows, columns, right, start, items, row_slopes, column_slopes):
+    """The loss and its slopes; rows and columns have the bias first, ``right`` is (width, m).
 
     Return the loss and the largest missing part; from 1 on an entry is on the wrong side.
     """
-    n, d = left.shape
-    m = b.shape[0]
+    n, width = rows.shape
+    m = columns.shape[0]
     scores = np.empty(m)
     loss, most = 0.0, 0.0
     for i in range(n):
         for j in range(m):
-            scores[j] = a[i] + b[j]
-        for k in range(d):
-            x = left[i, k]
+            scores[j] = rows[i, 0] + right[0, j]
+        for k in range(1, width):
+            x = rows[i, k]
             for j in range(m):
                 scores[j] += x * right[k, j]
         for p in range(start[i], start[i + 1]):  # a one looks like a zero of the opposite score
@@ -58,10 +58,10 @@ def hinge(a, b, left, right, start, items, row_slopes, column_slopes):
                 loss += x * x
                 most = max(most, abs(x))
                 row_slopes[i, 0] += 2 * x
-                column_slopes[0, j] += 2 * x
-                for k in range(d):
-                    row_slopes[i, k + 1] += 2 * x * right[k, j]
-                    column_slopes[k + 1, j] += 2 * x * left[i, k]
+                column_slopes[j, 0] += 2 * x
+                for k in range(1, width):
+                    row_slopes[i, k] += 2 * x * columns[j, k]
+                    column_slopes[j, k] += 2 * x * rows[i, k]
     return loss, most
 
 
@@ -69,53 +69,52 @@ class _Solved(Exception):
     """Every entry is on its side, far enough from zero."""
 
 
-def factorise(
-    rows: Lists, columns: Lists, dim: int, *, evaluations: int, seed: int = 0
-) -> tuple[LocalFactors | None, int]:
-    """Local factors with ``dim`` products, or None where the descent found none.
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Where a descent ended."""
 
-    Also how many times all entries were looked at.
-    """
+    factors: LocalFactors | None  # None where it found none
+    loss: float
+    evaluations: int  # times that all entries were looked at
+
+
+def factorise(rows: Lists, columns: Lists, dim: int, *, evaluations: int, seed: int = 0) -> Descent:
+    """Look for local factors with ``dim`` products, from a drawing with this seed."""
     n, m, width = len(rows), len(columns), dim + 1
-    split = n * width
-    done = 0
+    done, last = 0, np.inf
 
     def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return x[:split].reshape(n, width), x[split:].reshape(width, m)
+        return x[: n * width].reshape(n, width), x[n * width :].reshape(m, width)
 
     def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal done
-        done += 1
+        nonlocal done, last
         slopes = np.zeros_like(x)
         r, c = parts(x)
-        a, left = np.ascontiguousarray(r[:, 0]), np.ascontiguousarray(r[:, 1:])
-        loss, most = hinge(a, c[0], left, c[1:], rows.start, rows.items, *parts(slopes))
+        right = np.ascontiguousarray(c.T)
+        last, most = hinge(r, c, right, rows.start, rows.items, *parts(slopes))
+        done += 1
         if most <= _ENOUGH:
             raise _Solved(x.copy())
-        return loss, slopes
+        return last, slopes
 
     options = {"maxiter": evaluations, "maxfun": evaluations, "maxcor": 20, "ftol": _STALLED}
+    start = _discs(*drawing(rows, columns, dim, seed))
     try:
-        minimize(
-            evaluate,
-            _discs(*drawing(rows, columns, dim, seed)),
-            jac=True,
-            method="L-BFGS-B",
-            options=options,
-        )
+        minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
     except _Solved as solved:
         r, c = parts(solved.args[0])
         scale = 1 / (1 - _ENOUGH)
-        return _centred(scale * r[:, 0], scale * c[0], scale * r[:, 1:], c[1:].T), done
-    return None, done
+        found = _centred(scale * r[:, 0], scale * c[:, 0], scale * r[:, 1:], c[:, 1:])
+        return Descent(found, last, done)
+    return Descent(None, last, done)
 
 
 def _discs(row_places: np.ndarray, column_places: np.ndarray) -> np.ndarray:
     """R² − |p − q|² = (R² − |p|²) − |q|² + 2⟨p, q⟩, as the variables of the descent."""
     a = _RADIUS**2 - np.sum(row_places**2, axis=1)
     b = -np.sum(column_places**2, axis=1)
-    r = np.column_stack([a, 2 * row_places])
-    return np.concatenate([r.ravel(), b, column_places.T.ravel()])
+    rows, columns = np.column_stack([a, 2 * row_places]), np.column_stack([b, column_places])
+    return np.concatenate([rows.ravel(), columns.ravel()])
 
 
 def _centred(a: np.ndarray, b: np.ndarray, left: np.ndarray, right: np.ndarray) -> LocalFactors:

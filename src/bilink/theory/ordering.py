@@ -150,7 +150,7 @@ def search_order(
         x = row_items[first + _below(state, size)]
         y = row_items[first + _below(state, size)]
         i, j = position[x], position[y]
-        work -= 30 + 6 * (start[x + 1] - start[x] + start[y + 1] - start[y])
+        work -= 100 + 20 * (start[x + 1] - start[x] + start[y + 1] - start[y])
         if abs(i - j) < 2:
             continue
         kind = _below(state, 4)

@@ -22,11 +22,12 @@ from bilink.theory.run_certificates import BlockRuns, RunsCertificate, block_run
 from bilink.theory.shattering import shattered
 from bilink.theory.sphere import Intervals, Part, Solved, sphere_factors
 
-_MOVES, _LEAST_MOVES, _MOST_MOVES = 10_000, 10_000_000, 400_000_000  # per fact and in all
-_WORK = 1.0e9  # entries of blocks that all descents on one relation look at
+_MOVES, _LEAST_MOVES, _MOST_MOVES = 20_000, 10_000_000, 200_000_000  # per fact and in all
+_WORK = 5.0e9  # numbers that all descents on one relation multiply
 _EVALUATIONS, _LEAST_EVALUATIONS = 1000, 50  # of all entries of a block, in one descent
 _SEEDS = 3  # descents on a block
-_DRAWING = 50  # a drawing takes as long as this times looking at (rows + columns)² entries
+_HOPELESS = 30.0  # a loss at the end of a descent that another seed will not mend
+_DRAWING = 200  # a drawing takes as long as multiplying so many times (rows + columns)² numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,14 +148,17 @@ class _Search:
     def enclose(
         self, lower: int, upper: int, runs: RunsCertificate, complete: bool
     ) -> RoundingRank:
-        """Halve the range of ranks between the bounds, as if success were monotone in the rank."""
+        """Narrow the range of ranks between the bounds, as if success were monotone in the rank.
+
+        Failure takes longer than success, so ranks are tried from above rather than in the middle.
+        """
         low, high = lower, upper
         best: Factors | None = None
         while low <= high:
-            middle = (low + high) // 2
-            found = self.factors(middle)
+            rank = (low + 3 * high) // 4
+            found = self.factors(rank)
             if found is None:
-                low = middle + 1
+                low = rank + 1
             else:
                 best, upper = found, found.left.shape[1]
                 high = upper - 1
@@ -209,16 +213,18 @@ class _Search:
         if known is not None and known.left.shape[1] <= dim:
             return known
         n, m = block.shape
-        drawing = _DRAWING * (n + m) ** 2
+        drawing, look = _DRAWING * (n + m) ** 2, n * m * (dim + 4)
         for seed in range(_SEEDS):
-            most = min(_EVALUATIONS, int((self.work - drawing) / (n * m)))
+            most = min(_EVALUATIONS, int((self.work - drawing) / look))
             if most < _LEAST_EVALUATIONS or drawing > self.work / 4:
                 return None
-            found, used = factorise(block.rows, block.columns, dim, evaluations=most, seed=seed)
-            self.work -= drawing + used * n * m
-            if found is not None:
-                self.solved[b] = found
-                return found
+            found = factorise(block.rows, block.columns, dim, evaluations=most, seed=seed)
+            self.work -= drawing + found.evaluations * look
+            if found.factors is not None:
+                self.solved[b] = found.factors
+                return found.factors
+            if found.loss > _HOPELESS:
+                return None
         return None
 
     # -- results -----------------------------------------------------------------------------------
