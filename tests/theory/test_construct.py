@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bilink
+from bilink.data.graph import Graph
+from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError
 from bilink.models.storage import load_model, save_model
 from bilink.runs.constructed import construct_run
@@ -101,6 +103,19 @@ def test_a_constructed_run_ranks_its_own_facts_first(name, tmp_path):
         assert run.evaluate(split).metrics()["mrr"] == 1
     with pytest.raises(BilinkError, match="cannot go on"):
         bilink.resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_relations_without_facts_and_a_single_entity_are_no_trouble(name):
+    none = np.empty((0, 3), dtype=np.int32)
+    relations = Vocabulary("relation", ("r", "empty"))
+    for triples, n in (([[0, 0, 1], [1, 0, 2]], 3), ([[0, 0, 0]], 1), (none, 2)):
+        entities = Vocabulary("entity", tuple(f"e{i}" for i in range(n)))
+        made = construct(Graph("g", entities, relations, triples, none, none), name, effort=EFFORT)
+        assert made.certified
+        for k in range(2):
+            truth = truth_of(np.array(triples, dtype=int).reshape(-1, 3), n, k)
+            assert np.array_equal(all_scores(made.model, k) > 0.5, truth)
 
 
 def test_facts_that_were_left_out_are_not_above_the_rest():

@@ -121,11 +121,11 @@ def model_margin(
 
     ``stored`` is the model as a file gives it back; what differs between the two counts as error.
     """
-    form = model.family.module.matrix(model.relations[relation])
+    form, used = _form(model, relation)
     inner, outer = np.flatnonzero(form.any(axis=1)), np.flatnonzero(form.any(axis=0))
     core = form[np.ix_(inner, outer)]
-    rows, left = _distinct_rows(model.entities[:, inner])
-    columns, right = _distinct_rows(model.entities[:, outer])
+    rows, left = _distinct_rows(model.entities[:, used[inner]])
+    columns, right = _distinct_rows(model.entities[:, used[outer]])
     gamma = _gamma(core.shape[1] + int(np.count_nonzero(core, axis=0).max(initial=0)))
     left_sizes, right_sizes = [abs(left) @ abs(core)], [abs(right)]
     if stored is not model:
@@ -136,6 +136,17 @@ def model_margin(
         rows, columns, left @ core, right, np.hstack(left_sizes), np.hstack(right_sizes)
     )
     return scores.margin_over_error(heads, tails, 0.5, gamma)
+
+
+def _form(model: Model, relation: int) -> tuple[np.ndarray, np.ndarray]:
+    """The relation's bilinear form on some of the entities' numbers, and which ones."""
+    row = model.relations[relation]
+    used = np.arange(model.entities.shape[1])
+    if model.family.name == "complex":  # the form of all coordinates may be too large
+        weighty = np.flatnonzero(row[: model.dim].astype(bool) | row[model.dim :].astype(bool))
+        used = np.concatenate([weighty, model.dim + weighty])
+        row = row[used]
+    return model.family.module.matrix(row), used
 
 
 def _differences(
