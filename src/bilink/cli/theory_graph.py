@@ -11,9 +11,7 @@ from bilink.cli.output import complain, console, print_json, progress_bar, say, 
 
 Data = Annotated[str, typer.Argument(help="Folder, file or name.")]
 Splits = Annotated[str, typer.Option(help="Splits whose triples are the facts.")]
-Effort = Annotated[
-    float, typer.Option(help="How long to search; more can only lower upper bounds.")
-]
+Effort = Annotated[float, typer.Option(help="How long to search for lower upper bounds.")]
 Threads = Annotated[int | None, typer.Option(help="Threads [all cores].")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ALL = "train,valid,test"

@@ -51,7 +51,7 @@ def rounding_rank(
 ) -> RoundingRank:
     """Bounds on the rounding rank of the facts (heads[i], tails[i]) among ``n`` entities.
 
-    ``effort`` scales how long is searched; more can only lower the upper bound.  ``complete`` goes
+    ``effort`` scales how long is searched for a low upper bound.  ``complete`` goes
     on to higher ranks until there are certified factors.
     """
     if not 0 < effort < float("inf"):
