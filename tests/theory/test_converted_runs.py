@@ -71,8 +71,8 @@ def test_the_command_converts_and_the_others_work_on_the_result(trained, tmp_pat
     assert (found["dim"], found["level"], found["construction"]) == (12, "scores", "tight")
     table = tomllib.loads((out / "config.toml").read_text())
     assert table["model"] == {"name": "rescal", "dim": 12}
-    assert table["converted"]["source"] == "transe"
-    assert table["converted"]["run"] == str(trained / "transe")
+    assert table["made"]["source"] == "transe"
+    assert table["made"]["run"] == str(trained / "transe")
     evaluated = run(app, ["evaluate", str(out), "--json"])
     assert evaluated.exit_code == 0, evaluated.output
     asked = ["--head", "Austria", "--relation", "borders", "--json"]

@@ -1,16 +1,19 @@
-"""bilink theory bounds | convert."""
+"""bilink theory bounds | convert; describe and construct are in theory_graph.py."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bilink.cli import theory_graph
 from bilink.cli.output import console, print_json, say, table
 
 app = typer.Typer(
     help="The theory: which model can express what, at which size, and one model as another.",
     no_args_is_help=True,
 )
+app.command("describe")(theory_graph.describe)
+app.command("construct")(theory_graph.construct)
 
 
 @app.command("bounds")

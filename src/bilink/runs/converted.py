@@ -21,7 +21,7 @@ def convert_run(
     """Write the run in ``path`` to ``out`` with its model converted to the family ``to``.
 
     The new run has the graph, the training options and the history of the old one; the table
-    ``[converted]`` of its config says what was done.  It can be asked and evaluated like any other,
+    ``[made]`` of its config says what was done.  It can be asked and evaluated like any other,
     but not resumed.
     """
     if Path(out).resolve() == Path(path).resolve():
@@ -32,7 +32,7 @@ def convert_run(
         source.config,
         model=model.family.name,
         dim=model.dim,
-        converted={"run": str(path), **certificate.to_dict()},
+        made={"by": "conversion", "run": str(path), **certificate.to_dict()},
     )
     folder = RunFolder(out)
     with folder.created(force):

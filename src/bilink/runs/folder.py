@@ -59,8 +59,8 @@ class RunConfig:
     fingerprint: str  # of the graph
     model: str
     dim: int
-    training: TrainingConfig  # of the original, where the model was converted from another one
-    converted: Mapping[str, Any] | None = None  # the certificate of that
+    training: TrainingConfig  # of the original, where the model was made of another one
+    made: Mapping[str, Any] | None = None  # how, where the model was not trained: its certificate
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in ``config.toml``."""
@@ -68,7 +68,7 @@ class RunConfig:
             "data": {**self.data, "fingerprint": self.fingerprint},
             "model": {"name": self.model, "dim": self.dim},
             "training": self.training.to_dict(),
-            **({"converted": dict(self.converted)} if self.converted else {}),
+            **({"made": dict(self.made)} if self.made else {}),
         }
 
 
@@ -279,7 +279,7 @@ def read_config_file(path: Path) -> RunConfig:
             model=name,
             dim=dim,
             training=TrainingConfig().with_options(data["training"]),
-            converted=data.get("converted"),
+            made=data.get("made"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None

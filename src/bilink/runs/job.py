@@ -231,10 +231,10 @@ def _changed(
 
 def load_source(config: RunConfig) -> Graph:
     """The graph that a config names, if it is still the same."""
-    if config.converted:
+    if config.made:
         raise ConfigError(
-            "the config is of a converted run, which was not trained; take that of "
-            f"{config.converted.get('run', 'the original')}"
+            f"the config is of a run that was made by {config.made.get('by')} and not trained; "
+            "there is nothing to repeat"
         )
     graph = load_graph(**config.data)
     if graph.fingerprint != config.fingerprint:

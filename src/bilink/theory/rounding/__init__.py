@@ -1,0 +1,1 @@
+"""The rounding rank of relations: upper bounds with certificates, and lower bounds."""
