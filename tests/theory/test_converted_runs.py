@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import bilink
 from bilink.cli import app
-from bilink.errors import RunError
+from bilink.errors import BilinkError, RunError
 from bilink.evaluation.entity_ranking import rank_entities
 from bilink.models.model import Model
 from bilink.models.storage import load_model, save_model
@@ -124,3 +124,31 @@ def test_double_precision_lasts_from_the_file_to_the_ranks(tmp_path):
         through.scorer, graph, triples=np.array([[0, 0, 1], [0, 0, 3]]), filter=()
     )
     assert ranks.values("tail").tolist() == [3.5, 1]
+
+
+def test_an_ensemble_is_rescal_of_the_summed_size(trained, tmp_path):
+    """TransE of size r counts r + 2, ComplEx 2r, the others r."""
+    members = [bilink.load(trained / name) for name in NAMES]
+    both = bilink.combine(members, sides=False, shrinkage=1.0, out=tmp_path / "both")
+    certificate = convert_run(tmp_path / "both", "rescal", tmp_path / "one")
+    sizes = {"transe": 2, "complex": DIM.get("complex", 10)}
+    assert certificate.dim == sum(DIM.get(n, 10) + sizes.get(n, 0) for n in NAMES)
+    assert certificate.deviation < 1e-6  # the ensemble's members are in single precision
+    now = bilink.load(tmp_path / "one")
+    assert now.evaluate().metrics()["mrr"] == pytest.approx(
+        both.evaluate().metrics()["mrr"], abs=1e-5
+    )
+    answers = [
+        [a.tail for a in run.query(head="Austria", relation="borders", k=5)] for run in (both, now)
+    ]
+    assert answers[0] == answers[1]
+
+
+def test_ensembles_that_are_no_single_form_are_refused(trained, tmp_path):
+    members = [bilink.load(trained / name) for name in ("transe", "distmult")]
+    bilink.combine(members, out=tmp_path / "sides", shrinkage=1.0)
+    with pytest.raises(BilinkError, match="--same-sides"):
+        convert_run(tmp_path / "sides", "rescal", tmp_path / "one")
+    bilink.combine(members, out=tmp_path / "platt", method="platt")
+    with pytest.raises(BilinkError, match="no bilinear form"):
+        convert_run(tmp_path / "platt", "rescal", tmp_path / "one")

@@ -95,7 +95,9 @@ def convert(
     if json:
         print_json(found.to_dict())
         return
-    source, target = family(found.source).title, family(found.target).title
+    known = found.source != "ensemble"
+    source = family(found.source).title if known else "the ensemble"
+    target = family(found.target).title
     say(f"{source} of size {found.source_dim} is {target} of size {found.dim} ({found.level})")
     say(f"largest deviation {found.deviation:.1e} of the spread, over {found.compared:,} scores")
     say(f"the run is in {out}\nnext: bilink evaluate {out}")

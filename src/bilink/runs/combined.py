@@ -14,7 +14,7 @@ from bilink.ensembles.platt import PlattScorer
 from bilink.ensembles.report import weight_shares
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.models.model import Model
-from bilink.models.scorer import SIDES, Scorer
+from bilink.models.scorer import SIDES
 from bilink.models.storage import load_model, load_tensors, save_model, save_tensors
 from bilink.runs.folder import RunFolder
 from bilink.runs.run import Run
@@ -40,7 +40,7 @@ class CombinedRun(Run):
         self._scorer = scorer
 
     @property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> MixtureScorer:
         """What ranks and answers."""
         return self._scorer
 

@@ -1,12 +1,19 @@
-"""A run whose model was not trained, but made from a trained one of another family."""
+"""A run whose model was not trained, but made from trained ones of other families."""
 
-from dataclasses import replace
 from pathlib import Path
 
-from bilink.errors import RunError
-from bilink.runs.folder import RunFolder
-from bilink.runs.trained import read_trained
+import numpy as np
+
+from bilink.errors import ConfigError, RunError
+from bilink.models.model import Model
+from bilink.runs.combined import CombinedRun
+from bilink.runs.folder import RunConfig, RunFolder
+from bilink.runs.loading import load
+from bilink.runs.run import Run
+from bilink.runs.trained import TrainedRun
 from bilink.theory.conversions import Certificate, convert
+from bilink.theory.mixtures import mixture_as_rescal
+from bilink.training.config import default_config
 
 
 def convert_run(
@@ -21,24 +28,47 @@ def convert_run(
     """Write the run in ``path`` to ``out`` with its model converted to the family ``to``.
 
     The new run has the graph, the training options and the history of the old one; the table
-    ``[made]`` of its config says what was done.  It can be asked and evaluated like any other,
-    but not resumed.
+    ``[made]`` of its config says what was done.  It can be asked and evaluated like any other, but
+    not resumed.  An ensemble becomes a RESCAL model of the summed size.
     """
     if Path(out).resolve() == Path(path).resolve():
         raise RunError(f"{out} is the run that is converted; choose another --out")
-    source = read_trained(RunFolder(path))
-    model, certificate = convert(source.model, to, construction, dim)
-    config = replace(
-        source.config,
+    source = load(path)
+    model, certificate = _converted(source, to, construction, dim)
+    trained = source if isinstance(source, TrainedRun) else None
+    config = RunConfig(
+        data=trained.config.data if trained else {"source": source.graph.name},
+        fingerprint=source.graph.fingerprint,
         model=model.family.name,
         dim=model.dim,
+        training=trained.config.training if trained else default_config(model.family.name),
         made={"by": "conversion", "run": str(path), **certificate.to_dict()},
     )
     folder = RunFolder(out)
     with folder.created(force):
         folder.write_graph(source.graph)
-        for record in source.history:
+        for record in trained.history if trained else ():
             folder.append_history(record)
         folder.write_model(model)
         folder.write_config(config)  # last, since it makes the run valid
     return certificate
+
+
+def _converted(
+    source: Run, to: str, construction: str, dim: int | None
+) -> tuple[Model, Certificate]:
+    if isinstance(source, TrainedRun):
+        return convert(source.model, to, construction, dim)
+    assert isinstance(source, CombinedRun)
+    weights = source.scorer.weights
+    if to.lower() != "rescal" or source.config.method == "platt":
+        raise ConfigError(
+            "an ensemble can be converted to rescal, unless it is a mean of probabilities, which "
+            "is no bilinear form"
+        )
+    if not np.array_equal(weights["head"], weights["tail"]):
+        raise ConfigError(
+            "this ensemble weighs heads and tails differently, so it is two bilinear forms and not "
+            "one; make it with --same-sides"
+        )
+    return mixture_as_rescal(list(source.members.values()), weights["tail"])

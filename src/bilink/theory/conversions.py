@@ -27,6 +27,7 @@ from bilink.theory.rankings import yardstick
 from bilink.theory.sizes import Size, check_fits
 from bilink.theory.slices import by_inertia, shared_coordinates
 
+Score = Callable[[np.ndarray], np.ndarray]  # triples of ids → scores
 Level = Literal["scores", "scores up to a constant", "ranking", "refinement"]
 Kind = Literal["paper", "tight", "refinement"]
 SHIFTED: Level = "scores up to a constant"
@@ -90,7 +91,7 @@ def convert(
     result = arrow.build(double)
     if dim is not None and dim != result.dim:
         result = grow(result, dim)
-    off, compared = _compare(double, result, arrow.level)
+    off, compared = compare(double.score, result, arrow.level)
     if not off <= LARGEST_DEVIATION:
         raise DataError(
             f"double precision is not enough to convert this model: its scores as "
@@ -158,16 +159,16 @@ def grow(model: Model, dim: int) -> Model:
     return Model(model.family, dim, np.pad(entities, ((0, 0), (0, more))), relations)
 
 
-def _compare(source: Model, target: Model, level: Level) -> tuple[float, int]:
+def compare(score: Score, target: Model, level: Level) -> tuple[float, int]:
     """The certificate's deviation, over all triples or a fixed sample of each relation's."""
-    n, k = len(source.entities), len(source.relations)
+    n, k = len(target.entities), len(target.relations)
     random = np.random.default_rng(0)
     each = min(n * n, max(2, SAMPLE // max(1, k)))
     worst = 0.0
     for relation in range(k):
         cells = np.arange(n * n) if each == n * n else random.integers(0, n * n, each)
         triples = np.stack([cells // n, np.full(each, relation), cells % n], axis=1)
-        was, now = _scores(source, triples), _scores(target, triples)
+        was, now = score(triples), target.score(triples)
         worst = max(worst, deviation(was, now, level))
     return worst, each * k
 
@@ -183,12 +184,6 @@ def deviation(was: np.ndarray, now: np.ndarray, level: Level) -> float:
     climbing = now[np.lexsort((ties, was))]
     fall = np.maximum.accumulate(climbing) - climbing
     return float(fall.max()) / yardstick(now)
-
-
-def _scores(model: Model, triples: np.ndarray) -> np.ndarray:
-    rows = max(1, 2**24 // model.entities.shape[1])
-    parts = [triples[i : i + rows] for i in range(0, len(triples), rows)]
-    return np.concatenate([model.score(part) for part in parts])
 
 
 def _double(model: Model) -> tuple[np.ndarray, np.ndarray]:
