@@ -1,6 +1,6 @@
 """Train TransE, HolE, ComplEx and DistMult, convert each along every arrow, and rank again.
 
-    python study/conversions.py --data wn18 --dim 100 --out study/results/theory/conversions-wn18.json
+    python study/conversions.py --out study/results/theory/conversions-wn18.json
 
 The ranks of a converted model should be those of the original, ranked in double precision, and its
 MRR the same to six digits.
@@ -27,6 +27,7 @@ def arrows(source, dim):
 
 
 def main():
+    """Print a line for each arrow, and write them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="wn18")
     parser.add_argument("--dim", type=int, default=100)
