@@ -82,6 +82,15 @@ def test_the_mean_of_probabilities_is_just_that():
     np.testing.assert_allclose(found, expected)
 
 
+def test_confident_probabilities_do_not_tie():
+    model = Model.empty("distmult", 1, 4, 1)
+    model.entities[:, 0], model.relations[:] = [1, 18, 25, 25], 1
+    scorer = PlattScorer([model.scorer], np.ones(1), np.zeros(1))
+    block = np.empty((1, 4), dtype=scorer.dtype)
+    scorer.score_block(scorer.queries("tail", np.array([0]), np.array([0])), block)
+    assert block[0, 1] < block[0, 2] == block[0, 3]
+
+
 def test_what_cannot_be_mixed_is_refused():
     product, manhattan = random_model("distmult", 2, 0), random_model("transe-l1", 2, 0)
     one = dict.fromkeys(SIDES, np.ones((K, 1)))

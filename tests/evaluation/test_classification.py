@@ -151,7 +151,8 @@ def test_results_are_plain_json_and_name_their_protocol():
     found = classify_triples(knows(graph), graph, seed=7).to_dict()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["protocol"] == (
-        "test, triple classification, negatives sampled by position, seed 7"
+        "test, triple classification, negatives sampled by position, seed 7, "
+        "thresholds with prior 10, negatives sampled by position"
     )
     assert found["graph"] == graph.fingerprint
     assert found["thresholds"]["chosen_on"] == "valid"

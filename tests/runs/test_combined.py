@@ -9,6 +9,7 @@ import pytest
 
 import bilink
 from bilink.errors import ConfigError, DataError, RunError
+from bilink.runs.converted import convert_run
 from conftest import random_graph
 
 METHODS = ("stack", "paper", "best", "average", "platt")
@@ -35,7 +36,7 @@ def test_a_saved_ensemble_answers_as_before(members, method, tmp_path):
     np.testing.assert_array_equal(*ranks)
     assert len(again.query(head="e1", relation="r0", k=3)) == 3
     assert 0 <= again.classify("test").metrics()["accuracy"] <= 1
-    for row in again.weights():
+    for row in again.shares():
         for side in ("head", "tail"):
             shares = [row[f"{side} {name}"] for name in again.members]
             assert sum(shares) == pytest.approx(1)
@@ -56,14 +57,17 @@ def test_test_triples_are_never_looked_at(members):
     other = bilink.Graph(
         graph.name, graph.entities, graph.relations, graph.train, graph.valid, graph.train[:1]
     )
-    for method in METHODS[:4]:
+    for method in METHODS:
         weights = []
         for known in (graph, other):
             runs = [bilink.load(run.path) for run in members]
             for run in runs:
                 run.graph = known
-            weights.append(bilink.combine(runs, method=method).scorer.weights["head"])
-        np.testing.assert_array_equal(*weights)
+            scorer = bilink.combine(runs, method=method).scorer
+            few = [scorer.weights[side][:3] for side in ("head", "tail")]
+            weights.append([*few, getattr(scorer, "offsets", 0)])
+        for one, other_one in zip(*weights, strict=True):
+            np.testing.assert_array_equal(one, other_one)
 
 
 def test_members_must_fit_each_other(members, tmp_path):
@@ -82,6 +86,26 @@ def test_members_must_fit_each_other(members, tmp_path):
     manhattan = bilink.train(members[0].graph, "transe-l1", 4, epochs=1, threads=1)
     with pytest.raises(ConfigError, match="no bilinear form"):
         bilink.combine([*members, manhattan])
+
+
+def test_an_ensemble_never_overwrites_its_member(members):
+    with pytest.raises(RunError, match="is a member"):
+        bilink.combine(members, out=members[0].path, force=True)
+    assert bilink.load(members[0].path)
+
+
+def test_the_papers_method_is_fitted_on_training_triples(members):
+    assert bilink.combine(members, method="paper").config.fit == "train"
+    assert bilink.combine(members, method="average").config.fit == "valid"
+
+
+def test_the_order_of_members_makes_no_difference_even_of_mixed_precision(members, tmp_path):
+    convert_run(members[1].path, "rescal", tmp_path / "double")
+    runs = [members[0], bilink.load(tmp_path / "double")]
+    one, other = (bilink.combine(order, shrinkage=1.0) for order in (runs, runs[::-1]))
+    weights = one.scorer.weights["head"], other.scorer.weights["head"][:, ::-1]
+    np.testing.assert_allclose(*weights, rtol=0.2)  # the members name their rivals in turn
+    assert one.scorer.dtype == np.float64
 
 
 def test_two_members_of_one_name_are_told_apart(members):
@@ -112,7 +136,7 @@ def test_the_command_line_makes_one(members, tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["members"] == ["transe", "complex", "rescal"]
-    assert len(found["weights"]) == 3
+    assert len(found["shares"]) == 3
     assert (tmp_path / "w.csv").read_text().startswith("relation,triples,head transe")
     assert (tmp_path / "w.png").read_bytes()[1:4] == b"PNG"
     done = run("evaluate", "both", "--json")

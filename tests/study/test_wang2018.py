@@ -81,3 +81,13 @@ def test_recorded_settings_can_be_trained():
         wang2018.settings("umls", "paper")
     with pytest.raises(ConfigError, match="unknown recipe"):
         wang2018.settings("wn18", "best")
+
+
+def test_a_study_that_nobody_made_is_refused(tmp_path):
+    places = {"out": tmp_path, "work": tmp_path}
+    both = wang2018.studies_of("wn18rr", ["paper", "improved"], **places)
+    assert [study.recipe for study in both] == ["improved"]
+    with pytest.raises(ConfigError, match="no settings for 'wn18rr'"):
+        wang2018.studies_of("wn18rr", ["paper"], **places)
+    with pytest.raises(ConfigError, match="unknown recipe"):
+        wang2018.studies_of("wn18rr", ["bogus"], **places)

@@ -5,27 +5,36 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import check_new, console, print_json, progress_bar, say, table, write_csv
+from bilink.cli.output import (
+    check_new,
+    check_picture,
+    console,
+    print_json,
+    progress_bar,
+    say,
+    table,
+    write_csv,
+)
 
 SHOWN = 15  # relations in the table
 
 
 def ensemble(
-    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders of one graph.")],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of one graph.")],
     out: Annotated[Path, typer.Option(help="Folder for the ensemble.")],
     method: Annotated[
         str, typer.Option(help="stack, paper, best, average or platt; see docs/ensembles.md.")
     ] = "stack",
     fit: Annotated[
-        str | None, typer.Option(help="Split to fit on: valid or train [valid; paper: train].")
-    ] = None,
+        str, typer.Option(help="Split to fit on: valid or train [valid; paper: train].")
+    ] = "",
     shrinkage: Annotated[
         float, typer.Option(help="Pull towards the common weights; 0 chooses it.")
     ] = 0.0,
-    one_side: Annotated[
+    same_sides: Annotated[
         bool, typer.Option("--same-sides", help="The same weights for heads and tails.")
     ] = False,
-    negative: Annotated[
+    allow_negative: Annotated[
         bool, typer.Option("--allow-negative", help="Let a weight become negative.")
     ] = False,
     hard_rivals: Annotated[
@@ -34,7 +43,8 @@ def ensemble(
     seed: Annotated[int, typer.Option(help="Seed of the random rivals.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a former run.")] = False,
     csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write the weights to this new file.")
+        Path | None,
+        typer.Option("--csv", help="Write all shares to this new file."),
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw which member carries which relation (PNG, SVG).")
@@ -46,35 +56,39 @@ def ensemble(
     The result is a run like any other. For example:
     `bilink ensemble runs/transe runs/hole --out runs/both`, then `bilink evaluate runs/both`.
     """
+    from bilink.ensembles.config import EnsembleConfig
     from bilink.ensembles.report import draw_shares
     from bilink.runs.combined import combine
     from bilink.runs.loading import load
 
     check_new(csv_file, "--csv")
+    check_picture(picture)
     members = [load(path) for path in runs]
-    fit = fit or ("train" if method == "paper" else "valid")
-    questions = 2 * len(members[0].graph.split(fit))
+    config = EnsembleConfig(
+        method=method,  # type: ignore[arg-type]
+        fit=fit,  # type: ignore[arg-type]
+        shrinkage=shrinkage,
+        sides=not same_sides,
+        non_negative=not allow_negative,
+        hard_rivals=hard_rivals,
+        seed=seed,
+    )
+    questions = 2 * min(config.triples, len(members[0].graph.split(config.fit)))
     with progress_bar("asking the members", questions) as advance:
         made = combine(
             members,
             out=out,
             force=force,
             progress=advance,
-            method=method,
-            fit=fit,
-            shrinkage=shrinkage,
-            sides=not one_side,
-            non_negative=not negative,
-            hard_rivals=hard_rivals,
-            seed=seed,
+            **config.to_dict(),
         )
-    shares = made.weights()
+    shares = made.shares()
     if csv_file is not None:
         write_csv(csv_file, shares)
     if picture is not None:
         draw_shares(shares, list(made.members), picture)
     if json:
-        print_json({"run": str(out), "members": list(made.members), "weights": shares})
+        print_json({"run": str(out), "members": list(made.members), "shares": shares})
         return
     _show(shares, list(made.members))
     say(f"the ensemble is in {out}\nnext: bilink evaluate {out}")

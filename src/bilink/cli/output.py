@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from bilink._extras import needs
 from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError, RunError
 
@@ -72,6 +73,19 @@ def check_new(path: Path | None, option: str) -> None:
     """Complain, before any work is done, about a file that an option would overwrite."""
     if path is not None and path.exists():
         raise ConfigError(f"{path} exists; choose another name for {option}, or remove it")
+
+
+def check_picture(path: Path | None) -> None:
+    """Complain about a picture that could not be written, before the work is done."""
+    check_new(path, "--picture")
+    if path is None:
+        return
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"--picture must end in .png, .svg or .pdf, not {path.name!r}")
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"--picture: there is no folder {path.parent}")
+    with needs("matplotlib", extra="plot", purpose="a picture"):
+        import matplotlib  # noqa: F401
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -39,16 +39,12 @@ def wang2018(
     """
     from bilink._files import write_text
     from bilink.study.tables import markdown
-    from bilink.study.wang2018 import Hooks, Stopped, Study, has_settings
+    from bilink.study.wang2018 import Hooks, Stopped, studies_of
 
     for name in data.split(","):
         with stop_at_signal() as should_stop:
             hooks = Hooks(complain, training_bar, should_stop)
-            studies = [
-                Study(name, kind, out=out, work=work, hooks=hooks)
-                for kind in recipe.split(",")
-                if has_settings(name, kind)
-            ]
+            studies = studies_of(name, recipe.split(","), out=out, work=work, hooks=hooks)
             try:
                 for study in () if tables_only else studies:
                     study.run()

@@ -20,7 +20,7 @@ class EnsembleConfig:
     """Everything that is needed to fit an ensemble again, but for its members."""
 
     method: Method = "stack"
-    fit: Literal["valid", "train"] = "valid"  # the split that weights are fitted on
+    fit: Literal["", "valid", "train"] = ""  # split to fit on; empty is valid, train for "paper"
     shrinkage: float = 0.0  # towards the weights of all relations; 0 is chosen by cross-validation
     sides: bool = True  # whether heads and tails have weights of their own
     non_negative: bool = True
@@ -32,6 +32,8 @@ class EnsembleConfig:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ConfigError(f"unknown method {self.method!r}; there are {', '.join(METHODS)}")
+        if not self.fit:
+            object.__setattr__(self, "fit", "train" if self.method == "paper" else "valid")
         if self.fit not in ("valid", "train"):
             raise ConfigError(f"fit must be valid or train, not {self.fit!r}")
         limits = {"shrinkage": 0, "random_rivals": 1, "hard_rivals": 0, "triples": 1, "seed": 0}

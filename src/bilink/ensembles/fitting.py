@@ -30,7 +30,11 @@ def fit_ensemble(
     check_members(members)
     triples = graph.split(config.fit)
     if not len(triples):
-        raise DataError(f"graph {graph.name!r} has no {config.fit} triples to fit an ensemble on")
+        other = "train" if config.fit == "valid" else "valid"
+        raise DataError(
+            f"graph {graph.name!r} has no {config.fit} triples to fit an ensemble on; fit it on "
+            f"{other} (--fit {other})"
+        )
     if config.method == "platt":
         return PlattScorer(members, *_platt(members, graph, config))
     methods = {"stack": _stack, "paper": _paper, "best": _best, "average": _average}
@@ -125,7 +129,8 @@ def _paper(
     from sklearn.linear_model import LogisticRegression
 
     features, labels, relations = _examples(members, graph, config)
-    weights = np.ones((len(graph.relations), len(members)))
+    spreads = np.maximum(np.ptp(features, axis=0), 1e-12)
+    weights = np.tile(1 / spreads, (len(graph.relations), 1))  # where there is nothing to learn
     order = np.argsort(relations, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(relations[order])) + 1):
         if progress:
@@ -133,12 +138,10 @@ def _paper(
         x, y = features[rows], labels[rows]
         low, spread = x.min(axis=0), np.ptp(x, axis=0)
         spread[spread == 0] = 1
-        if y.all() or not y.any():
-            fitted = np.ones(len(members))
-        else:
+        if y.any() and not y.all():
             model = LogisticRegression(solver="liblinear", random_state=config.seed)
             fitted = model.fit((x - low) / spread, y).coef_[0]
-        weights[relations[rows[0]]] = fitted / spread
+            weights[relations[rows[0]]] = fitted / spread
     return dict.fromkeys(SIDES, weights)
 
 
@@ -150,6 +153,11 @@ def _examples(
     false = sample_negatives(graph, true, [config.seed, 4], known=FILTER, plausible=False)
     triples = np.concatenate([true, false])
     scores = np.stack([member.score(triples) for member in members], axis=1).astype(np.float64)
+    if not len(false) or not np.isfinite(scores).all():
+        raise DataError(
+            "an ensemble is fitted on finite scores of true and false triples; here "
+            + ("some score is not finite" if len(false) else "no triple is false")
+        )
     return scores, np.arange(len(triples)) < len(true), triples[:, 1]
 
 

@@ -9,11 +9,16 @@ from bilink.models.scorer import SIDES, Scorer
 
 
 class PlattScorer(MixtureScorer):
-    """The mean over members of 1 / (1 + exp(−(slope · score + offset)))."""
+    """The mean over members of 1 / (1 + exp(−(slope · score + offset))).
+
+    In double precision throughout: in single, confident answers would all be 1.
+    """
 
     def __init__(self, members: Sequence[Scorer], slopes: np.ndarray, offsets: np.ndarray):
         same = np.broadcast_to(slopes, (np.iinfo(np.int32).max, len(members)))  # of any relation
         super().__init__(members, dict.fromkeys(SIDES, same))
+        self.candidates = self.candidates.astype(np.float64)
+        self.dtype = self.candidates.dtype
         self.slopes, self.offsets = slopes, offsets
 
     def score_block(self, queries: np.ndarray, out: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 """What the weights of an ensemble are fitted on: questions with their answer and some rivals."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,11 +10,10 @@ import numpy as np
 from bilink._jit import kernel
 from bilink.data.index import KnownAnswers
 from bilink.models.scorer import Scorer, Side
-from bilink.ranking.ranks import single_threaded_blas
+from bilink.ranking.ranks import check_finite, single_threaded_blas
 from bilink.training.kernels import TRIES, draw
 
 _BYTES = 64 * 2**20  # of scores at once, in each thread
-_THREADS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +51,16 @@ def ask_members(
     gaps = np.empty((len(triples), rivals, len(members)), dtype=np.float32)
     start, stop = known[side].spans(triples[:, given], triples[:, 1])
     order = np.argsort(triples[:, 1], kind="stable")  # a relation's parameters stay in the cache
-    size = max(1, _BYTES // (4 * n * len(members)))
+    dtype = np.result_type(*(member.dtype for member in members))
+    size = max(1, _BYTES // (dtype.itemsize * n * len(members)))
     blocks = iter([order[i : i + size] for i in range(0, len(order), size)])
 
     def work() -> None:
         for rows in blocks:
-            scores = np.empty((len(members), len(rows), n), dtype=members[0].dtype)
+            scores = np.empty((len(members), len(rows), n), dtype=dtype)
             for member, block in zip(members, scores, strict=True):
                 queries = member.queries(side, triples[rows, given], triples[rows, 1])
+                check_finite(member, queries)
                 member.score_block(queries, block)
             _fill_gaps(
                 scores,
@@ -75,8 +77,9 @@ def ask_members(
             if progress:
                 progress(len(rows))
 
-    with single_threaded_blas(), ThreadPoolExecutor(_THREADS) as pool:
-        for job in [pool.submit(work) for _ in range(_THREADS)]:
+    threads = os.cpu_count() or 1
+    with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+        for job in [pool.submit(work) for _ in range(threads)]:
             job.result()
     stand_for = np.zeros(rivals, dtype=np.float32)
     stand_for[:random_rivals] = np.log(max(1.0, n / max(1, random_rivals)))

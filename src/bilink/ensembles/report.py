@@ -11,7 +11,7 @@ from bilink.data.graph import Graph
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.models.scorer import SIDES
 
-SAMPLE = 200  # questions of a relation, and as many random candidates, that shares are measured on
+SAMPLE = 200  # random triples of a relation that shares are measured on
 
 
 def weight_shares(
@@ -71,4 +71,4 @@ def draw_shares(rows: list[dict[str, Any]], names: Sequence[str], path: Path) ->
 
 
 def _short(name: str, width: int = 50) -> str:
-    return name if len(name) <= width else "…" + name[1 - width :]
+    return (name if len(name) <= width else "…" + name[1 - width :]).replace("$", r"\$")

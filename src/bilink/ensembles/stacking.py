@@ -42,12 +42,10 @@ def fit_weights(
     gaps = questions.gaps
     scales = np.maximum(gaps.std(axis=(0, 1), dtype=np.float64), 1e-12)
     scaled = gaps / scales.astype(np.float32)
-    one_group = np.zeros(len(scaled), dtype=np.int64)
     data = _Data(scaled, questions.stand_for, questions.relations.astype(np.int64), n_relations)
-    start = np.ones((1, scaled.shape[2]))
-    common = _fit(data.regrouped(one_group, 1), 1e-3, np.zeros_like(start), start, non_negative)[0]
+    common = _fit_common(data, non_negative)
     if shrinkage == 0:
-        shrinkage = _best_shrinkage(data, common, non_negative, seed)
+        shrinkage = _best_shrinkage(data, non_negative, seed)
     prior = np.tile(common, (n_relations, 1))
     weights = _fit(data, shrinkage, prior, prior, non_negative)
     return Fit(weights / scales, common / scales, shrinkage)
@@ -67,14 +65,20 @@ class _Data:
         return _Data(self.gaps, self.stand_for, groups, n_groups)
 
 
-def _best_shrinkage(data: _Data, common: np.ndarray, non_negative: bool, seed: int) -> float:
+def _fit_common(data: "_Data", non_negative: bool) -> np.ndarray:
+    """The weights of all relations together."""
+    members = data.gaps.shape[2]
+    together = data.regrouped(np.zeros(len(data.gaps), dtype=np.int64), 1)
+    return _fit(together, 1e-3, np.zeros((1, members)), np.ones((1, members)), non_negative)[0]
+
+
+def _best_shrinkage(data: "_Data", non_negative: bool, seed: int) -> float:
     """The λ whose weights give the held-out part of the questions the best likelihood."""
-    prior = np.tile(common, (data.n_groups, 1))
     fold = np.random.default_rng(seed).integers(0, _FOLDS, len(data.gaps))
     losses = dict.fromkeys(SHRINKAGES, 0.0)
     for i in range(_FOLDS):
         seen, held_out = data.part(fold != i), data.part(fold == i)
-        weights = prior
+        weights = prior = np.tile(_fit_common(seen, non_negative), (data.n_groups, 1))
         for shrinkage in reversed(SHRINKAGES):  # from the prior outwards, each from the last
             weights = _fit(seen, shrinkage, prior, weights, non_negative)
             losses[shrinkage] += _slopes(held_out, weights)[0].sum()

@@ -99,7 +99,11 @@ class Classification:
     @property
     def protocol(self) -> str:
         """How it was found, in words: results with the same words can be compared."""
-        return f"{self.split}, triple classification, negatives {self.negatives}, seed {self.seed}"
+        thresholds = f"thresholds with prior {self.prior:g}, negatives {self.threshold_negatives}"
+        return (
+            f"{self.split}, triple classification, negatives {self.negatives}, seed {self.seed}, "
+            f"{thresholds}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The result as ``bilink classify --json`` prints it; null is what is not defined."""

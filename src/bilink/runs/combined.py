@@ -44,29 +44,25 @@ class CombinedRun(Run):
         """What ranks and answers."""
         return self._scorer
 
-    def weights(self) -> list[dict[str, Any]]:
+    def shares(self) -> list[dict[str, Any]]:
         """For each relation, which share of the score each member carries on either side."""
         return weight_shares(self._scorer, list(self.members), self.graph, self.config.seed)
 
-    def save(self, out: str | Path, *, force: bool = False) -> "CombinedRun":
-        """Write all that is needed into a folder of its own."""
-        folder = RunFolder(out)
-        with folder.created(force):
-            folder.write_graph(self.graph)
-            for i, model in enumerate(self.members.values()):
-                save_model(model, folder.member(i))
-            save_tensors(_tensors(self._scorer), _HEADER, folder.weights)
-            members = [
-                {"name": name, "model": model.family.name, "dim": model.dim}
-                for name, model in self.members.items()
-            ]
-            folder.write_sections(
-                data={**self.data, "fingerprint": self.graph.fingerprint},
-                ensemble=self.config.to_dict(),
-                members=members,
-            )
+    def _write(self, folder: RunFolder) -> None:
+        folder.write_graph(self.graph)
+        for i, model in enumerate(self.members.values()):
+            save_model(model, folder.member(i))
+        save_tensors(_tensors(self._scorer), _HEADER, folder.weights)
+        members = [
+            {"name": name, "model": model.family.name, "dim": model.dim}
+            for name, model in self.members.items()
+        ]
+        folder.write_sections(
+            data={**self.data, "fingerprint": self.graph.fingerprint},
+            ensemble=self.config.to_dict(),
+            members=members,
+        )
         self.path = folder.path
-        return self
 
     def __repr__(self) -> str:
         return f"Run({self.config.method} of {', '.join(self.members)} of {self.graph.name!r})"
@@ -97,16 +93,26 @@ def combine(
                 f"{run.path} and {runs[0].path} know different graphs "
                 f"({run.graph.fingerprint} and {runs[0].graph.fingerprint})"
             )
+        if out is not None and run.path is not None and run.path.resolve() == Path(out).resolve():
+            raise RunError(f"{out} is a member of the ensemble; choose another --out")
         members[_name(run, members)] = run.model
+
+    def fit() -> CombinedRun:
+        scorer = fit_ensemble([m.scorer for m in members.values()], graph, config, progress)
+        return CombinedRun(graph, members, scorer, config, data)
+
     if not members:
         raise ConfigError("an ensemble needs at least one member")
-    graph = runs[0].graph
-    scorers = [model.scorer for model in members.values()]
-    scorer = fit_ensemble(scorers, graph, config, progress)
     first = runs[0]
-    data = first.config.data if isinstance(first, TrainedRun) else {"source": graph.name}
-    made = CombinedRun(graph, members, scorer, config, data)
-    return made.save(out, force=force) if out is not None else made
+    assert isinstance(first, TrainedRun)
+    graph, data = first.graph, first.config.data
+    if out is None:
+        return fit()
+    folder = RunFolder(out)
+    with folder.created(force):  # before the work, so that it is not done in vain
+        made = fit()
+        made._write(folder)
+    return made
 
 
 def _name(run: TrainedRun, taken: Mapping[str, Any]) -> str:

@@ -210,6 +210,10 @@ def resume(
     """
     folder = RunFolder(path)
     config = folder.read_config()
+    if config.made:
+        raise RunError(
+            f"{path} was made by {config.made.get('by')} and not trained, so it cannot go on"
+        )
     config = replace(config, training=_changed(config.training, options or {}, folder))
     if folder.model.exists() and not folder.checkpoint.exists():
         raise RunError(f"{path} is finished, and its checkpoint is gone: it cannot go on")

@@ -7,7 +7,7 @@ stopped goes on where it was.
     WORK/wn18/improved/H/                 a run folder, with the model
     OUT/wn18/improved/H/                  config.toml, history.jsonl, metrics.json: what is kept
     OUT/wn18/improved/R+H+T (stack)/      metrics.json
-    OUT/wn18/tables.md, *.png             the published and our figures side by side
+    OUT/wn18/tables.md                    the published and our figures side by side
 """
 
 import hashlib
@@ -107,7 +107,7 @@ class Study:
         return self._hooks.on_epoch(epochs) if self._hooks.on_epoch else nullcontext(nothing)
 
     def _measure_model(self, letter: str) -> None:
-        key = _key({"graph": self.data, **self.settings[letter]})
+        key = _key({"graph": self.graph.fingerprint, **self.settings[letter]})
         if self._done(letter, key):
             return
         run = self.model(letter)
@@ -124,9 +124,9 @@ class Study:
 
     def _measure_ensemble(self, members: Sequence[str], method: str) -> None:
         name = f"{'+'.join(members)} ({method})"
-        config = EnsembleConfig(method=method, fit="train" if method == "paper" else "valid")  # type: ignore[arg-type]
+        config = EnsembleConfig(method=method)  # type: ignore[arg-type]
         parts = {letter: dict(self.settings[letter]) for letter in members}
-        key = _key({"graph": self.data, "members": parts, **config.to_dict()})
+        key = _key({"graph": self.graph.fingerprint, "members": parts, **config.to_dict()})
         if self._done(name, key):
             return
         if self._hooks.should_stop():
@@ -138,10 +138,12 @@ class Study:
         found["ensemble"] = config.to_dict()
         rivals: dict[str, Run] = dict(runs)
         if method == "stack":
-            rivals["average"] = combine(list(runs.values()), method="average")
+            rivals[f"{'+'.join(members)} (average)"] = combine(
+                list(runs.values()), method="average"
+            )
         ranking = self._ranking(name, made)
         found["against"] = {
-            rival: asdict(paired_test(ranking, self._ranking(f"{members}{rival}", run)))
+            rival: asdict(paired_test(ranking, self._ranking(rival, run)))
             for rival, run in rivals.items()
         }
         self._keep(name, key, found)
@@ -197,9 +199,20 @@ def combos(letters: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
+def studies_of(data: str, recipes: Sequence[str], **places: Any) -> list[Study]:
+    """The studies of a graph by those of ``recipes`` that know it; the paper did not study all."""
+    known = [recipe for recipe in recipes if has_settings(data, recipe)]
+    return [Study(data, recipe, **places) for recipe in known or recipes]
+
+
 def has_settings(data: str, recipe: str) -> bool:
-    """Whether a recipe has settings for a graph; the paper did not study all of them."""
-    return recipe == "improved" or data not in LIKE
+    """Whether a recipe has settings for a graph."""
+    try:
+        return bool(settings(data, recipe))
+    except ConfigError:
+        if recipe not in RECIPES:
+            raise
+        return False
 
 
 def settings(data: str, recipe: str) -> dict[str, dict[str, Any]]:
@@ -208,7 +221,7 @@ def settings(data: str, recipe: str) -> dict[str, dict[str, Any]]:
         raise ConfigError(f"unknown recipe {recipe!r}; there are {', '.join(RECIPES)}")
     found = _toml("settings.toml")[recipe]
     graphs = {key for key, value in found.items() if isinstance(value, dict)}
-    name = data if data in graphs else LIKE.get(data, data)
+    name = data if data in graphs or recipe == "paper" else LIKE.get(data, data)
     if name not in graphs:
         raise ConfigError(
             f"the recipe {recipe!r} has no settings for {data!r}; it has them for "
