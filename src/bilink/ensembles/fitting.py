@@ -1,6 +1,7 @@
 """From members to one scorer: the relation-level ensemble and its simpler rivals."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -55,7 +56,8 @@ def _stack(
 
     asked = _ask(members, graph, config, progress)
     if config.sides:
-        return {questions.side: weights(questions) for questions in asked}
+        with ThreadPoolExecutor(len(asked)) as pool:  # the kernels run without Python's lock
+            return dict(zip(SIDES, pool.map(weights, asked), strict=True))
     return dict.fromkeys(SIDES, weights(_joined(asked)))
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from bilink._jit import kernel
 from bilink.ensembles.questions import Questions
 
-SHRINKAGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # tried where none is given
+SHRINKAGES = (1.0, 3.0, 10.0, 30.0, 100.0)  # tried where none is given
 _STEPS = 50
+_NEAR = 1e-2  # a step so small, of weights in standard deviations, is the last one
 _FOLDS = 2
 
 
@@ -104,8 +105,7 @@ def _fit(
         curve[stuck[:, :, None] | stuck[:, None, :]] = 0
         curve += stuck[:, :, None] * eye
         step = np.linalg.solve(curve, np.where(stuck, 0, slope)[:, :, None])[:, :, 0]
-        if np.abs(step).max(initial=0) < 1e-4 or length.max(initial=0) < 1e-3:
-            break
+        near = np.abs(step).max(initial=0) < _NEAR or length.max(initial=0) < 1e-3
         tried = weights - length[:, None] * step
         if non_negative:
             tried = np.maximum(tried, 0)
@@ -117,6 +117,8 @@ def _fit(
         slopes = np.where(better[:, None], found[1], slopes)
         curves = np.where(better[:, None, None], found[2], curves)
         value = np.where(better, new, value)
+        if near:  # and this step has squared the distance
+            break
     return weights
 
 
