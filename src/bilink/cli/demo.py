@@ -51,7 +51,7 @@ def demo(
     everything = combine(runs, out=out / "ensemble", force=force)
     took = f"{time.perf_counter() - moment:.1f} s"
     metrics = metric_cells(everything.evaluate().metrics())
-    rows.append(["all five, weighted by relation", *metrics, took])
+    rows.append(["all five together", *metrics, took])
     console.print()
     console.print(table(("test triples", *METRIC_COLUMNS, "training"), rows))
     say("\nQuestions to all five together:")
