@@ -7,7 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from bilink.cli.data import Columns, Separator
-from bilink.cli.output import complain, console, print_json, progress_bar, say, table
+from bilink.cli.output import (
+    check_picture,
+    complain,
+    console,
+    print_json,
+    progress_bar,
+    say,
+    table,
+)
 
 Data = Annotated[str, typer.Argument(help="Folder, file or name.")]
 Splits = Annotated[str, typer.Option(help="Splits whose triples are the facts.")]
@@ -41,6 +49,7 @@ def describe(
     from bilink.theory.describe import describe as find
     from bilink.theory.describe import make_folder
 
+    check_picture(picture)
     graph = load_graph(data, columns=columns, separator=separator)
     chosen = tuple(splits.split(","))
     total = sum(len(graph.split(split)) for split in chosen)
