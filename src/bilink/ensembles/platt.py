@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import expit
 
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.models.scorer import SIDES, Scorer
@@ -28,18 +29,14 @@ class PlattScorer(MixtureScorer):
         for member, offset in zip(self.members, self.offsets, strict=True):
             start, end = end, end + member.width
             np.matmul(queries[:, start:end], self.candidates[:, start:end].T, out=part)
-            out += _sigmoid(part + offset) / len(self.members)
+            out += expit(part + offset) / len(self.members)
 
     def score(self, triples: np.ndarray) -> np.ndarray:
         """The mean of the members' probabilities."""
         scores = [member.score(triples) for member in self.members]
         parts = zip(scores, self.slopes, self.offsets, strict=True)
-        return np.mean([_sigmoid(slope * s + offset) for s, slope, offset in parts], axis=0)
+        return np.mean([expit(slope * s + offset) for s, slope, offset in parts], axis=0)
 
     def tolerances(self, queries: np.ndarray) -> np.ndarray:
         """Nothing: probabilities are compared as they are."""
         return np.zeros(len(queries), dtype=self.dtype)
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0, -x))
