@@ -85,14 +85,17 @@ def constrain(row, constraint):
 
 
 @verb
-def draw_rival(random, known, pool, plausible, count, n_relations, h, r, t, hide_head):
+def draw_rival(random, known, pools, pool_starts, plausible, count, h, r, t, hide_head):
     """An entity to put in the hidden place, but for those that make a training triple; else −1.
 
-    ``plausible`` of 2³¹ is the chance to draw from ``pool``, entities seen in that place.
+    ``plausible`` of 2³¹ is the chance to draw from ``pools``, entities seen in that place.
     """
+    n_relations = (pool_starts.shape[0] - 1) // 2
     for _ in range(TRIES):
-        if plausible > 0 and draw(random, 1 << 31) < plausible and pool.shape[0] > 0:
-            rival = np.int64(pool[draw(random, pool.shape[0])])
+        if plausible > 0 and draw(random, 1 << 31) < plausible:
+            place = 2 * r if hide_head else 2 * r + 1
+            first = pool_starts[place]
+            rival = np.int64(pools[first + draw(random, pool_starts[place + 1] - first)])
         else:
             rival = draw(random, count)
         a, b = (rival, t) if hide_head else (h, rival)
@@ -197,15 +200,13 @@ def train_chunk(
             else:
                 tail_query(entities[given], relations[r], query)
             score = inner(query, entities[answer])
-            place = 2 * r + (0 if hide_head else 1)
-            pool = pools[pool_starts[place] : pool_starts[place + 1]]
 
             # First all slopes, then all moves: the step is the gradient at one point.
             answer_total = number(0)
             active = 0
             for _ in range(negatives):
                 rival = draw_rival(
-                    random, known, pool, plausible, count, relations.shape[0], h, r, t, hide_head
+                    random, known, pools, pool_starts, plausible, count, h, r, t, hide_head
                 )
                 if rival < 0:
                     continue
