@@ -19,6 +19,22 @@ def score(model, h, r, t):
         return -sum((h[k] + r[k] - t[k]) ** 2 for k in range(d))
     if model == "transe-l1":
         return -sum(abs(h[k] + r[k] - t[k]) for k in range(d))
+    if model == "cp":
+        return sum(h[k] * r[k] * t[d // 2 + k] for k in range(d // 2))
+    if model == "simple":
+        return (
+            sum(
+                h[k] * r[k] * t[d // 2 + k] + t[k] * r[d // 2 + k] * h[d // 2 + k]
+                for k in range(d // 2)
+            )
+            / 2
+        )
+    if model == "analogy":
+        n = d - 2 * (d // 4)
+        return score("distmult", h[:n], r[:n], t[:n]) + score("complex", h[n:], r[n:], t[n:])
+    if model == "rotate":
+        h, t = (x[: d // 2] + 1j * x[d // 2 :] for x in (h, t))
+        return -sum(abs(h[k] * np.exp(1j * r[k]) - t[k]) ** 2 for k in range(d // 2))
     raise ValueError(model)
 
 

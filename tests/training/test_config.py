@@ -37,7 +37,7 @@ def test_a_config_survives_the_way_through_plain_values():
         ({"margin": -1}, "at least 0"),
         ({"margin": "inf"}, "at least 0"),
         ({"decay": 1.5}, "at most 1"),
-        ({"loss": "softmax"}, "one of margin, sigmoid-margin, logistic"),
+        ({"loss": "hinge"}, "one of margin, sigmoid-margin, logistic, softmax"),
         ({"regularization.entity": -0.1}, "at least 0"),
         ({"filter_negatives": "maybe"}, "true or false"),
         ({"seed": -1}, "at least 0"),

@@ -62,6 +62,17 @@ def head_pullback(tail, relation, slope, tail_slope, relation_slope):
         relation_slope[d + k] += x * tail[d + k] - y * tail[k]
 
 
+@verb
+def cube_slope(row, weight, out):
+    """Out += weight times the slope of Σ|xₖ|³ over complex numbers."""
+    d = row.shape[0] // 2
+    triple = weight * row.dtype.type(3)
+    for k in range(d):
+        size = triple * np.sqrt(row[k] * row[k] + row[d + k] * row[d + k])
+        out[k] += size * row[k]
+        out[d + k] += size * row[d + k]
+
+
 def matrix(relation: np.ndarray) -> np.ndarray:
     """[[diag a, diag b], [−diag b, diag a]] for r = a + ib."""
     a, b = np.split(relation, 2)

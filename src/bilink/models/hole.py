@@ -16,6 +16,7 @@ from bilink._jit import verb
 from bilink.models import complex as pairs
 from bilink.models import distmult as reals
 from bilink.models.inner import DOT
+from bilink.models.inner import cube_slope as cube_slope_of_reals
 
 NAME = "hole"
 TITLE = "HolE"
@@ -57,6 +58,14 @@ def head_pullback(tail, relation, slope, tail_slope, relation_slope):
     n = 2 - slope.shape[0] % 2
     reals.head_pullback(tail[:n], relation[:n], slope[:n], tail_slope[:n], relation_slope[:n])
     pairs.head_pullback(tail[n:], relation[n:], slope[n:], tail_slope[n:], relation_slope[n:])
+
+
+@verb
+def cube_slope(row, weight, out):
+    """Out += weight times the slope of Σ|xₖ|³ over the real and the complex coordinates."""
+    n = 2 - row.shape[0] % 2
+    cube_slope_of_reals(row[:n], weight, out[:n])
+    pairs.cube_slope(row[n:], weight, out[n:])
 
 
 def matrix(relation: np.ndarray) -> np.ndarray:

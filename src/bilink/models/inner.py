@@ -100,6 +100,14 @@ def manhattan_entity_slope(query, entity, slope, out):
             out[k] -= slope
 
 
+@verb
+def cube_slope(row, weight, out):
+    """Out += weight times the slope of Σ|xₖ|³."""
+    triple = weight * row.dtype.type(3)
+    for k in range(row.shape[0]):
+        out[k] += triple * abs(row[k]) * row[k]
+
+
 DOT = Comparison("dot", dot, dot_query_slope, dot_entity_slope)
 SQUARED_DISTANCE = Comparison(
     "squared distance",

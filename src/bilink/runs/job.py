@@ -68,7 +68,8 @@ def prepare(
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
     name = family(model).name
-    start = former.training if former else default_config(name)
+    asked = (options or {}).get("loss")
+    start = former.training if former else default_config(name, asked)
     training = start.with_options(options or {})
     if data is None and former is None:
         raise ConfigError("say which graph to train on, for example: bilink train atlas")

@@ -9,7 +9,7 @@ import numpy as np
 from bilink.errors import RunError
 from bilink.models.model import Model
 from bilink.models.storage import load_tensors, save_tensors
-from bilink.training.engine import TripleEngine
+from bilink.training.engines import Engine
 
 FORMAT = "bilink-checkpoint"
 VERSION = 1
@@ -23,17 +23,15 @@ class Progress:
     best_mrr: float = -1.0  # on the validation sample
     best_epoch: int = 0
     stale: int = 0  # validations since the best one
+    rate: float = 1.0  # factor on the step size, lowered where validation stands still
 
 
-def save_checkpoint(
-    path: Path, engine: TripleEngine, progress: Progress, best: Model | None
-) -> None:
+def save_checkpoint(path: Path, engine: Engine, progress: Progress, best: Model | None) -> None:
     """Write parameters, optimizer state, progress and the best model so far, in one file."""
     tensors = {
         "entities": engine.model.entities,
         "relations": engine.model.relations,
-        "entity_state": engine.entity_state,
-        "relation_state": engine.relation_state,
+        **engine.state,
     }
     if best is not None:
         tensors |= {"best_entities": best.entities, "best_relations": best.relations}
@@ -47,15 +45,14 @@ def save_checkpoint(
     save_tensors(tensors, header, path)
 
 
-def load_checkpoint(path: Path, engine: TripleEngine) -> tuple[Progress, Model | None]:
+def load_checkpoint(path: Path, engine: Engine) -> tuple[Progress, Model | None]:
     """Put the engine back where it was; return the progress and the best model so far."""
     tensors, header = load_tensors(path, FORMAT, VERSION)
     model = engine.model
     targets = {
         "entities": model.entities,
         "relations": model.relations,
-        "entity_state": engine.entity_state,
-        "relation_state": engine.relation_state,
+        **engine.state,
     }
     try:
         if (header["model"], header["dim"]) != (model.family.name, str(model.dim)):
@@ -84,7 +81,7 @@ def copy_model(model: Model) -> Model:
     return Model(model.family, model.dim, model.entities.copy(), model.relations.copy())
 
 
-def is_finite(engine: TripleEngine) -> bool:
+def is_finite(engine: Engine) -> bool:
     """Whether all parameters are finite numbers."""
     arrays = (engine.model.entities, engine.model.relations)
     # A NaN anywhere is the minimum and the maximum.

@@ -16,14 +16,33 @@ def option(default: Any, help: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Regularization:
-    """Weights λ of the L2 penalty λ/2 ‖row‖², taken at each step on the rows it touches."""
+    """Weights λ of a penalty, taken at each step on the rows it touches.
 
-    entity: float = option(0.0, "weight of the L2 penalty on entities")
-    relation: float = option(0.0, "weight of the L2 penalty on relations")
+    "l2" is λ/2 ‖row‖², "n3" λ Σ|xₖ|³ (Lacroix et al., 2018); "dura" is λ‖entity‖² + λ‖query‖²
+    (Zhang et al., 2020), where the weight of relations is that of the query.
+    """
+
+    kind: Literal["l2", "n3", "dura"] = option("l2", "the penalty; n3 and dura with softmax only")
+    entity: float = option(0.0, "weight of the penalty on entities")
+    relation: float = option(0.0, "weight of the penalty on relations")
 
     def __post_init__(self) -> None:
         for name in ("entity", "relation"):
             _at_least(f"regularization.{name}", getattr(self, name), 0)
+        _check_words(self, "regularization.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropout:
+    """Chances that a number of a row is left out when a query is made of it."""
+
+    entity: float = option(0.0, "chance to leave out a number of the given entity (softmax)")
+    relation: float = option(0.0, "chance to leave out a number of the relation (softmax)")
+
+    def __post_init__(self) -> None:
+        for name in ("entity", "relation"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"dropout.{name} must be at least 0 and less than 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +52,13 @@ class TrainingConfig:
     epochs: int = option(200, "passes over the training triples")
     seed: int = option(0, "seed of initialisation, order and corruptions")
     threads: int = option(0, "threads; 0 takes all cores, 1 is exactly repeatable")
-    loss: Literal["margin", "sigmoid-margin", "logistic"] = option(
-        "margin", "hinge on the score, hinge on its sigmoid, or logistic loss"
+    loss: Literal["margin", "sigmoid-margin", "logistic", "softmax"] = option(
+        "margin", "hinge on the score, hinge on its sigmoid, logistic loss, or cross-entropy"
     )
     margin: float = option(1.0, "by how much a positive should beat a negative")
-    negatives: int = option(1, "negatives for each positive and side")
+    negatives: int = option(
+        1, "negatives for each positive and side; with softmax for a batch, 0 for all entities"
+    )
     corrupt: Literal["random", "bernoulli", "both"] = option(
         "random", "side to corrupt: at random, by the relation's cardinality, or both"
     )
@@ -45,9 +66,26 @@ class TrainingConfig:
         0.0, "share of negatives drawn from entities seen in that position of the relation"
     )
     filter_negatives: bool = option(True, "reject corruptions that are training triples")
-    optimizer: Literal["adagrad", "sgd"] = option("adagrad", "how slopes become steps")
+    batch_size: int = option(1000, "questions in a batch (softmax)")
+    questions: Literal["per-fact", "distinct", "weighted"] = option(
+        "per-fact",
+        "ask for head and tail of each fact, or each distinct question once with all its "
+        "answers, weighed alike or by their number (softmax)",
+    )
+    full_epochs: int = option(0, "epochs at the end in which all entities are candidates")
+    distance: Literal["squared", "plain"] = option(
+        "squared", "what the softmax sees of a distance; the ranking is the same"
+    )
+    label_smoothing: float = option(0.0, "share of the target that goes to all entities (softmax)")
+    relation_prediction: float = option(
+        0.0, "weight of the cross-entropy of the relation, given head and tail (softmax)"
+    )
+    optimizer: Literal["adagrad", "sgd", "row-adagrad", "adam"] = option(
+        "adagrad", "how slopes become steps; the last two with softmax only"
+    )
     learning_rate: float = option(0.1, "step size")
     decay: float = option(1.0, "factor on the step size after each epoch")
+    plateau: float = option(1.0, "factor on the step size after a validation without a better MRR")
     constraint: Literal["none", "ball", "sphere"] = option(
         "none", "keep entities anywhere, in the unit ball, or on the unit sphere"
     )
@@ -56,33 +94,53 @@ class TrainingConfig:
     )
     init_scale: float = option(0.1, "the s of the initial values")
     regularization: Regularization = field(default_factory=Regularization)
+    dropout: Dropout = field(default_factory=Dropout)
     validate_every: int = option(0, "epochs between validations; 0 makes about twenty of them")
     validation_triples: int = option(1000, "size of the fixed validation sample; 0 for none")
     patience: int = option(5, "stop after so many validations without a better MRR; 0 for never")
     checkpoint_seconds: float = option(60.0, "least time between two checkpoints")
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "negatives"):
+        _check_words(self, "")
+        for name in ("epochs", "batch_size"):
             _at_least(name, getattr(self, name), 1)
+        _at_least("negatives", self.negatives, 0 if self.softmax else 1)
         for name in ("seed", "threads", "validate_every", "validation_triples", "patience"):
             _at_least(name, getattr(self, name), 0)
         for name, most in (("threads", 1024), ("negatives", 100_000), ("seed", 2**63)):
             if getattr(self, name) > most:
                 raise ConfigError(f"{name} must be at most {most:,}, not {getattr(self, name):,}")
-        for name in ("margin", "checkpoint_seconds"):
+        for name in ("margin", "checkpoint_seconds", "full_epochs", "relation_prediction"):
             _at_least(name, getattr(self, name), 0)
-        for name in ("learning_rate", "init_scale", "decay"):
+        for name in ("learning_rate", "init_scale", "decay", "plateau"):
             if not 0 < getattr(self, name) < math.inf:  # also refuses NaN
                 raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
-        if not 0 <= self.plausible <= 1:
-            raise ConfigError(f"plausible must be between 0 and 1, not {self.plausible}")
-        if self.decay > 1:
-            raise ConfigError(f"decay must be at most 1, not {self.decay}")
-        hints = get_type_hints(type(self))
-        for name, hint in hints.items():
-            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
-                known = ", ".join(get_args(hint))
-                raise ConfigError(f"{name} must be one of {known}, not {getattr(self, name)!r}")
+        for name in ("plausible", "label_smoothing"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
+        for name in ("decay", "plateau"):
+            if getattr(self, name) > 1:
+                raise ConfigError(f"{name} must be at most 1, not {getattr(self, name)}")
+        self._check_engine()
+
+    def _check_engine(self) -> None:
+        """Refuse what only the other engine does, since it would be ignored."""
+        foreign = MARGIN_ONLY if self.softmax else SOFTMAX_ONLY
+        kind = "softmax" if self.softmax else "margin"
+        for name, plain in foreign.items():
+            if (value := _get(self, name)) != plain:
+                raise ConfigError(f"{name}={value} does not go with the {kind} loss; leave it out")
+        if self.softmax and self.negatives and self.questions != "per-fact":
+            raise ConfigError(
+                f"questions={self.questions} goes with all entities as candidates; set negatives=0"
+            )
+        if not self.softmax and self.optimizer in ("row-adagrad", "adam"):
+            raise ConfigError(f"optimizer={self.optimizer} goes with loss=softmax only")
+
+    @property
+    def softmax(self) -> bool:
+        """Whether the batch engine trains, and not the per-triple engine."""
+        return self.loss == "softmax"
 
     def with_options(self, options: Mapping[str, Any]) -> "TrainingConfig":
         """A copy with other values, keyed as in ``--set``: ``regularization.entity`` and so on."""
@@ -101,6 +159,24 @@ class TrainingConfig:
 # The state of a run, or what its validations are compared by, depends on these.
 FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_triples")
 
+# What one engine alone understands, with the value that means "nothing of it".
+SOFTMAX_ONLY = {
+    "questions": "per-fact",
+    "full_epochs": 0,
+    "distance": "squared",
+    "label_smoothing": 0.0,
+    "relation_prediction": 0.0,
+    "regularization.kind": "l2",
+    "dropout.entity": 0.0,
+    "dropout.relation": 0.0,
+}
+MARGIN_ONLY = {
+    "margin": 1.0,
+    "corrupt": "random",
+    "plausible": 0.0,
+    "constraint": "none",
+}
+
 # The plain defaults above are the paper's framework.  What a model starts from when nobody says
 # otherwise is better, and was found on the validation splits of WN18 and the atlas.
 _MORE = {"negatives": 5, "corrupt": "both"}
@@ -113,17 +189,32 @@ MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
     "transe": {**_MORE, "margin": 0.5, "constraint": "sphere"},
     "transe-l1": {**_MORE, "margin": 2.0},
 }
+SOFTMAX_DEFAULTS: dict[str, Any] = {
+    "loss": "softmax",
+    "negatives": 0,
+    "epochs": 50,
+    "init_scale": 1e-3,
+    "regularization.kind": "n3",
+    "regularization.entity": 1e-2,
+    "regularization.relation": 1e-2,
+}
 
 
-def default_config(model: str) -> TrainingConfig:
-    """The defaults of a model."""
+def default_config(model: str, loss: str | None = None) -> TrainingConfig:
+    """The defaults of a model, for its own loss or another one."""
+    if loss == "softmax":
+        return TrainingConfig().with_options(SOFTMAX_DEFAULTS)
     return TrainingConfig(**MODEL_DEFAULTS.get(model.lower(), {}))
 
 
 def option_help(config: TrainingConfig | None = None) -> list[tuple[str, str, str]]:
     """(key, value, meaning) of every option, with the values of ``config`` or the defaults."""
     config = config or TrainingConfig()
-    groups: list[tuple[str, Any]] = [("", config), ("regularization.", config.regularization)]
+    groups: list[tuple[str, Any]] = [
+        ("", config),
+        ("regularization.", config.regularization),
+        ("dropout.", config.dropout),
+    ]
     return [
         (prefix + item.name, str(getattr(group, item.name)), item.metadata["help"])
         for prefix, group in groups
@@ -188,6 +279,22 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
         word = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
         raise ConfigError(f"{key} must be {word[kind]}")
     return value
+
+
+def _get(config: Any, key: str) -> Any:
+    """The value of an option by its key in ``--set``."""
+    for name in key.split("."):
+        config = getattr(config, name)
+    return config
+
+
+def _check_words(config: Any, prefix: str) -> None:
+    """Complain about a word that an option does not know."""
+    for name, hint in get_type_hints(type(config)).items():
+        if get_origin(hint) is Literal and getattr(config, name) not in get_args(hint):
+            known = ", ".join(get_args(hint))
+            value = getattr(config, name)
+            raise ConfigError(f"{prefix}{name} must be one of {known}, not {value!r}")
 
 
 def _at_least(name: str, value: float, limit: float) -> None:

@@ -52,8 +52,17 @@ class TripleEngine:
         self._head_chances = head_chances(graph, config.corrupt)
         self._train = model.family.bind(kernels.train_chunk)
 
-    def run_epoch(self, epoch: int) -> EpochTotals:
-        """Pass once over the training triples, in an order drawn from (seed, epoch)."""
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The optimizer's arrays, by name."""
+        return {"entity_state": self.entity_state, "relation_state": self.relation_state}
+
+    def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
+        """Pass once over the training triples, in an order drawn from (seed, epoch).
+
+        ``factor`` is on the step size.
+        """
+        rate = self._config.learning_rate * self._config.decay**epoch * factor
         seeds = np.random.SeedSequence([self._config.seed, 1, epoch])
         order = np.arange(len(self.triples), dtype=np.int32)
         np.random.default_rng(seeds).shuffle(order)
@@ -63,7 +72,7 @@ class TripleEngine:
         # Off the main thread even when there is one, so that signals are heard meanwhile.
         with ThreadPoolExecutor(self.threads) as pool:
             jobs = [
-                pool.submit(self._train_chunk, epoch, *job)
+                pool.submit(self._train_chunk, rate, *job)
                 for job in zip(chunks, chunk_seeds, totals, strict=True)
             ]
             for job in jobs:
@@ -72,7 +81,7 @@ class TripleEngine:
         return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
 
     def _train_chunk(
-        self, epoch: int, order: np.ndarray, seed: np.uint64, totals: np.ndarray
+        self, rate: float, order: np.ndarray, seed: np.uint64, totals: np.ndarray
     ) -> None:
         config, number = self._config, self.model.entities.dtype.type
         self._train(
@@ -90,7 +99,7 @@ class TripleEngine:
             config.negatives,
             number(config.margin),
             _LOSSES[config.loss],
-            number(config.learning_rate * config.decay**epoch),
+            number(rate),
             number(config.regularization.entity),
             number(config.regularization.relation),
             _OPTIMIZERS[config.optimizer],

@@ -10,7 +10,7 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.training.config import TrainingConfig
-from bilink.training.engine import TripleEngine
+from bilink.training.engines import make_engine
 from bilink.training.initial import initialise
 
 _PROBE_ENTITIES = 2_000
@@ -68,7 +68,7 @@ def _probe(model: Model, config: TrainingConfig) -> tuple[float, int]:
     small = Model.empty(model.family.name, model.dim, n, k)
     worst = replace(config, margin=1e6, learning_rate=1e-6)
     initialise(small, worst)
-    engine = TripleEngine(small, graph, worst)
+    engine = make_engine(small, graph, worst)
     engine.run_epoch(0)  # compiles, or reads the compiled kernel from disk
     best, started = float("inf"), time.perf_counter()
     while time.perf_counter() - started < _PROBE_SECONDS:

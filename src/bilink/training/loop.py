@@ -17,7 +17,7 @@ from bilink.training.checkpoints import (
     save_checkpoint,
 )
 from bilink.training.config import TrainingConfig
-from bilink.training.engine import TripleEngine
+from bilink.training.engines import Engine, make_engine
 from bilink.training.initial import initialise
 
 INTERRUPTED = "interrupted"
@@ -51,7 +51,7 @@ def fit(
     """
     if len(graph.train) == 0:
         raise DataError(f"graph {graph.name!r} has no training triples")
-    engine = TripleEngine(model, graph, config)
+    engine = make_engine(model, graph, config)
     if checkpoint is not None and checkpoint.exists():
         progress, best = load_checkpoint(checkpoint, engine)
     else:
@@ -63,6 +63,8 @@ def fit(
         record = _run_epoch(engine, progress, checkpoint)
         if validate is not None and _validation_due(progress.epoch, config):
             best = _validate(validate, model, progress, best, record)
+            if progress.stale:
+                progress.rate *= config.plateau
         if on_epoch:
             on_epoch(record)
         if should_stop() and not _reason_to_stop(progress, config):
@@ -85,9 +87,9 @@ def _reason_to_stop(progress: Progress, config: TrainingConfig) -> str:
     return ""
 
 
-def _run_epoch(engine: TripleEngine, progress: Progress, checkpoint: Path | None) -> dict[str, Any]:
+def _run_epoch(engine: Engine, progress: Progress, checkpoint: Path | None) -> dict[str, Any]:
     started = time.perf_counter()
-    totals = engine.run_epoch(progress.epoch)
+    totals = engine.run_epoch(progress.epoch, progress.rate)
     seconds = time.perf_counter() - started
     if not abs(totals.loss) < float("inf"):
         raise _diverged(progress, checkpoint)
@@ -142,11 +144,11 @@ class _Saver:
     def __init__(self, path: Path | None, seconds: float):
         self._path, self._pause, self._next = path, seconds, time.monotonic() + seconds
 
-    def save_if_due(self, engine: TripleEngine, progress: Progress, best: Model | None) -> None:
+    def save_if_due(self, engine: Engine, progress: Progress, best: Model | None) -> None:
         if time.monotonic() >= self._next:
             self.save(engine, progress, best)
 
-    def save(self, engine: TripleEngine, progress: Progress, best: Model | None) -> None:
+    def save(self, engine: Engine, progress: Progress, best: Model | None) -> None:
         if self._path is None:
             return
         if not is_finite(engine):

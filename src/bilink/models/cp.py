@@ -1,0 +1,63 @@
+"""CP (Hitchcock, 1927): s = Σₖ aₖ rₖ bₖ, where an entity is another vector as head and as tail.
+
+A row holds the vector as head in its first half and the vector as tail in its second.  Alone, CP
+learns little of an entity that stands on one side only; its twin ``cp-reciprocal`` joins the two
+(Lacroix et al., 2018).
+"""
+
+import numpy as np
+
+from bilink._jit import verb
+from bilink.models.inner import DOT
+
+NAME = "cp"
+TITLE = "CP"
+COMPARISON = DOT
+
+
+def widths(dim: int) -> tuple[int, int]:
+    """An entity has two vectors of ``dim`` numbers, a relation one."""
+    return 2 * dim, dim
+
+
+@verb
+def tail_query(head, relation, query):
+    """Q = (0, a ∘ r), where the head is (a, b)."""
+    d = relation.shape[0]
+    for k in range(d):
+        query[k] = 0
+        query[d + k] = head[k] * relation[k]
+
+
+@verb
+def head_query(tail, relation, query):
+    """Q = (b ∘ r, 0), where the tail is (a, b)."""
+    d = relation.shape[0]
+    for k in range(d):
+        query[k] = tail[d + k] * relation[k]
+        query[d + k] = 0
+
+
+@verb
+def tail_pullback(head, relation, slope, head_slope, relation_slope):
+    """Carry the slope in q = (0, a ∘ r) back to the head and r."""
+    d = relation.shape[0]
+    for k in range(d):
+        head_slope[k] += slope[d + k] * relation[k]
+        relation_slope[k] += slope[d + k] * head[k]
+
+
+@verb
+def head_pullback(tail, relation, slope, tail_slope, relation_slope):
+    """Carry the slope in q = (b ∘ r, 0) back to the tail and r."""
+    d = relation.shape[0]
+    for k in range(d):
+        tail_slope[d + k] += slope[k] * relation[k]
+        relation_slope[k] += slope[k] * tail[d + k]
+
+
+def matrix(relation: np.ndarray) -> np.ndarray:
+    """[[0, diag r], [0, 0]]."""
+    form = np.zeros((2 * len(relation), 2 * len(relation)), dtype=relation.dtype)
+    form[: len(relation), len(relation) :] = np.diag(relation)
+    return form

@@ -1,0 +1,373 @@
+"""The compiled passes of the batch engine: all that is not a matrix product.
+
+Those that need a model's verbs are templates over them; the others are plain kernels.  Each works
+on a range of rows, so that threads share a batch without touching each other's rows.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bilink._jit import kernel, reduction, verb
+from bilink.training.kernels import EPSILON, mix
+
+ADAGRAD, SGD, ROW_ADAGRAD, ADAM = 0, 1, 2, 3  # optimisers
+L2, N3, DURA = 0, 1, 2  # regularisers
+ADAM_MEAN, ADAM_SQUARE = 0.9, 0.999  # how much of the running means each step keeps
+ADAM_EPSILON = np.float32(1e-8)
+LOWEST = np.float32(-87.0)  # exp of less is no normal number in single precision
+NOWHERE = np.float32(1e-12)  # a squared distance whose root has no slope
+
+# Placeholders that ``bind`` replaces by a model's verbs.
+tail_query: Any = None
+head_query: Any = None
+tail_pullback: Any = None
+head_pullback: Any = None
+cube_slope: Any = None
+relation_cube_slope: Any = None
+
+
+# -- small verbs -----------------------------------------------------------------------------------
+
+
+@verb
+def exp(x):
+    """E to the power of x ≤ 0 in single precision, to 1e-7, in a form that compilers vectorise.
+
+    The whole part of x / ln 2 goes into the exponent's bits, the rest through a polynomial (the
+    coefficients are those of the Cephes library).
+    """
+    x = max(x, LOWEST)
+    whole = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    rest = x - whole * np.float32(0.693359375)
+    rest = rest - whole * np.float32(-2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    p = p * rest + np.float32(1.3981999507e-3)
+    p = p * rest + np.float32(8.3334519073e-3)
+    p = p * rest + np.float32(4.1665795894e-2)
+    p = p * rest + np.float32(1.6666665459e-1)
+    p = p * rest + np.float32(5.0000001201e-1)
+    p = p * rest * rest + rest + np.float32(1)
+    bits = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23))
+    return p * bits.view(np.float32)
+
+
+@verb
+def exp_row(row, top):
+    """row[j] = exp(row[j] − top)."""
+    for j in range(row.shape[0]):
+        row[j] = exp(row[j] - top)
+
+
+@reduction
+def sum_row(row):
+    """The sum of a row."""
+    total = row[0]
+    for j in range(1, row.shape[0]):
+        total += row[j]
+    return total
+
+
+@reduction
+def max_row(row):
+    """The largest entry of a row."""
+    top = row[0]
+    for j in range(1, row.shape[0]):
+        top = max(top, row[j])
+    return top
+
+
+@verb
+def scale_row(row, factor):
+    """row[j] *= factor."""
+    for j in range(row.shape[0]):
+        row[j] *= factor
+
+
+@verb
+def to_distances(row, distances):
+    """Turn negative squared distances into negative distances; keep 1 / (2 distance) aside."""
+    for j in range(row.shape[0]):
+        distance = np.sqrt(max(-row[j], NOWHERE))
+        row[j] = -distance
+        distances[j] = np.float32(0.5) / distance
+
+
+@verb
+def times_row(row, factors):
+    """row[j] *= factors[j]."""
+    for j in range(row.shape[0]):
+        row[j] *= factors[j]
+
+
+@verb
+def add_scaled(row, factor, out):
+    """Out += factor · row."""
+    for k in range(row.shape[0]):
+        out[k] += factor * row[k]
+
+
+@verb
+def thin(row, key, chance, out):
+    """Dropout: copy ``row``, with entries set to zero by ``chance`` and the rest scaled up.
+
+    Which entries go is a hash of ``key``, so that the way back finds the same ones.
+    """
+    if chance == 0:
+        for k in range(row.shape[0]):
+            out[k] = row[k]
+        return
+    scale = np.float32(1 / (1 - chance))
+    limit = np.uint64(chance * 2.0**32)
+    for k in range(row.shape[0]):
+        keep = (mix(key + np.uint64(k)) >> np.uint64(32)) >= limit
+        out[k] = row[k] * scale if keep else np.float32(0)
+
+
+# -- questions to queries and back -----------------------------------------------------------------
+
+
+def ask(first, last, entities, relations, given, rows, heads, dropout, seed, out):
+    """out[i] = the query of (given[i], relation rows[i]); for the head where heads[i]."""
+    entity = np.empty(entities.shape[1], dtype=entities.dtype)
+    relation = np.empty(relations.shape[1], dtype=relations.dtype)
+    for i in range(first, last):
+        key = mix(seed + np.uint64(i))
+        thin(entities[given[i]], key, dropout[0], entity)
+        thin(relations[rows[i]], mix(key), dropout[1], relation)
+        if heads[i]:
+            head_query(entity, relation, out[i])
+        else:
+            tail_query(entity, relation, out[i])
+
+
+def pull(
+    first,
+    last,
+    entities,
+    relations,
+    given,
+    rows,
+    heads,
+    dropout,
+    seed,
+    weights,
+    penalties,
+    regularizer,
+    queries,
+    slopes,
+    starts,
+    given_slopes,
+    relation_slopes,
+):
+    """Carry the slopes in the queries back to the given entities and to the relations.
+
+    Questions from starts[g] to starts[g + 1] share a relation, whose slope is row g; a call takes
+    the groups from ``first`` to ``last``.  The penalties on the given entity, on the relation
+    and on the query are added, each times the question's weight.
+    """
+    entity = np.empty(entities.shape[1], dtype=entities.dtype)
+    relation = np.empty(relations.shape[1], dtype=relations.dtype)
+    relation_slope = np.empty_like(relation)
+    for group in range(first, last):
+        total = relation_slopes[group]
+        total[:] = 0
+        for i in range(starts[group], starts[group + 1]):
+            key = mix(seed + np.uint64(i))
+            thin(entities[given[i]], key, dropout[0], entity)
+            thin(relations[rows[i]], mix(key), dropout[1], relation)
+            if regularizer == DURA and penalties[1] > 0:
+                add_scaled(queries[i], penalties[1] * weights[i], slopes[i])
+            given_slopes[i, :] = 0
+            into = total
+            if dropout[1] > 0:
+                relation_slope[:] = 0
+                into = relation_slope
+            if heads[i]:
+                head_pullback(entity, relation, slopes[i], given_slopes[i], into)
+            else:
+                tail_pullback(entity, relation, slopes[i], given_slopes[i], into)
+            if dropout[0] > 0:
+                thin(given_slopes[i], key, dropout[0], given_slopes[i])
+            if dropout[1] > 0:
+                thin(relation_slope, mix(key), dropout[1], relation_slope)
+                add_scaled(relation_slope, np.float32(1), total)
+            if regularizer == N3:
+                cube_slope(entities[given[i]], penalties[0] * weights[i], given_slopes[i])
+                relation_cube_slope(relations[rows[i]], penalties[1] * weights[i], total)
+            elif penalties[0] > 0 or penalties[1] > 0:
+                add_scaled(entities[given[i]], penalties[0] * weights[i], given_slopes[i])
+                if regularizer == L2:
+                    add_scaled(relations[rows[i]], penalties[1] * weights[i], total)
+
+
+def penalise_rows(entities, rows, weights, regularizer, slopes):
+    """slopes[rows[i]] += weights[i] times the slope of the penalty on entities[rows[i]]."""
+    for i in range(rows.shape[0]):
+        if regularizer == N3:
+            cube_slope(entities[rows[i]], weights[i], slopes[rows[i]])
+        else:
+            add_scaled(entities[rows[i]], weights[i], slopes[rows[i]])
+
+
+# -- the relation that joins a pair ----------------------------------------------------------------
+
+
+def pair_rows(first, last, entities, relations, heads, tails, out):
+    """out[i] = c with score(h, r, t) = ⟨r, c⟩ for every relation r; scores are linear in it."""
+    nothing = np.zeros(relations.shape[1], dtype=relations.dtype)
+    unused = np.empty(entities.shape[1], dtype=entities.dtype)
+    for i in range(first, last):
+        out[i, :] = 0
+        tail_pullback(entities[heads[i]], nothing, entities[tails[i]], unused, out[i])
+
+
+def pair_pull(first, last, entities, heads, tails, slopes, head_slopes, tail_slopes):
+    """Carry the slopes in c back to the pair: ⟨slope, c⟩ is the score with ``slope`` for r."""
+    unused = np.empty(slopes.shape[1], dtype=slopes.dtype)
+    for i in range(first, last):
+        head_slopes[i, :] = 0
+        h, t = entities[heads[i]], entities[tails[i]]
+        tail_pullback(h, slopes[i], t, head_slopes[i], unused)
+        tail_query(h, slopes[i], tail_slopes[i])
+
+
+# -- scores to slopes ------------------------------------------------------------------------------
+
+
+@kernel
+def softmax_slopes(first, last, scores, starts, answers, weights, smoothing, root, losses, beaten):
+    """Turn rows of scores into the slopes of weights[i] times their cross-entropy, in place.
+
+    The answers of row i stand from starts[i] on and share its target evenly.  ``smoothing`` of the
+    target goes to all candidates.  With ``root``, scores are negative squared distances, the
+    loss sees distances, and the slopes are those in the squared ones.  Notes the loss of each row
+    and the share of its answers that are not the best candidate.
+    """
+    size = scores.shape[1]
+    factors = np.empty(size if root else 0, dtype=scores.dtype)
+    for i in range(first, last):
+        row = scores[i]
+        if root:
+            to_distances(row, factors)
+        top = max_row(row)
+        count = starts[i + 1] - starts[i]
+        share = (1 - smoothing) / count
+        goal = smoothing * (sum_row(row) / size) if smoothing > 0 else 0.0
+        worse = 0
+        for a in range(starts[i], starts[i + 1]):
+            goal += share * row[answers[a]]
+            worse += row[answers[a]] < top
+        exp_row(row, top)
+        total = sum_row(row)
+        scale_row(row, np.float32(weights[i] / total))
+        if smoothing > 0:
+            even = np.float32(weights[i] * smoothing / size)
+            for j in range(size):
+                row[j] -= even
+        for a in range(starts[i], starts[i + 1]):
+            row[answers[a]] -= np.float32(weights[i] * share)
+        if root:
+            times_row(row, factors)
+        losses[i] = np.log(total) + top - goal
+        beaten[i] = worse / count
+
+
+@kernel
+def sampled_slopes(
+    first,
+    last,
+    scores,
+    answer_scores,
+    hits,
+    weights,
+    count,
+    root,
+    answer_slopes,
+    losses,
+    beaten,
+):
+    """Turn scores of shared negatives into slopes, in place; those of the answers go aside.
+
+    The sum over the ``count`` − 1 wrong candidates is estimated by the sample's, scaled up; a
+    negative that is the answer itself, at hits[i], is left out (−1 where there is none).
+    """
+    size = scores.shape[1]
+    factors = np.empty(size if root else 0, dtype=scores.dtype)
+    for i in range(first, last):
+        row = scores[i]
+        answer, answer_factor = answer_scores[i], np.float32(1)
+        if root:
+            to_distances(row, factors)
+            distance = np.sqrt(max(-answer, NOWHERE))
+            answer, answer_factor = -distance, np.float32(0.5) / distance
+        wrong = size
+        if hits[i] >= 0:
+            row[hits[i]] = -np.inf
+            wrong -= 1
+        best = max_row(row)
+        top = max(best, answer)
+        exp_row(row, top)
+        if hits[i] >= 0:
+            row[hits[i]] = 0
+        scale = (count - 1) / max(wrong, 1)
+        own = np.exp(answer - top)
+        total = own + scale * sum_row(row)
+        scale_row(row, np.float32(weights[i] * scale / total))
+        answer_slopes[i] = np.float32(weights[i] * (own / total - 1)) * answer_factor
+        if root:
+            times_row(row, factors)
+        losses[i] = np.log(total) + top - answer
+        beaten[i] = best > answer
+
+
+# -- slopes to steps -------------------------------------------------------------------------------
+
+
+@kernel
+def add_rows(slopes, rows, into):
+    """into[rows[i]] += slopes[i]; a row may come more than once."""
+    for i in range(rows.shape[0]):
+        add_scaled(slopes[i], np.float32(1), into[rows[i]])
+
+
+@kernel
+def move_rows(
+    first, last, params, first_state, second_state, slopes, rows, places, rate, optimizer, step
+):
+    """Move params[rows[i]] by slopes[places[i]]; ``step`` counts them from one, for Adam."""
+    for i in range(first, last):
+        row, slope, state = params[rows[i]], slopes[places[i]], first_state[rows[i]]
+        if optimizer == ADAGRAD:
+            for k in range(row.shape[0]):
+                g = slope[k]
+                state[k] += g * g
+                row[k] -= rate * g / np.sqrt(state[k] + EPSILON)
+        elif optimizer == SGD:
+            for k in range(row.shape[0]):
+                row[k] -= rate * slope[k]
+        elif optimizer == ROW_ADAGRAD:
+            state[0] += square(slope) / np.float32(row.shape[0])
+            factor = rate / np.sqrt(state[0] + EPSILON)
+            for k in range(row.shape[0]):
+                row[k] -= factor * slope[k]
+        else:
+            moment = second_state[rows[i]]
+            a, b = np.float32(ADAM_MEAN), np.float32(ADAM_SQUARE)
+            c, d = np.float32(1 - ADAM_MEAN), np.float32(1 - ADAM_SQUARE)
+            # both means start at nothing; this makes up for it
+            factor = rate * np.float32(np.sqrt(1 - ADAM_SQUARE**step) / (1 - ADAM_MEAN**step))
+            for k in range(row.shape[0]):
+                g = slope[k]
+                state[k] = a * state[k] + c * g
+                moment[k] = b * moment[k] + d * (g * g)
+                row[k] -= factor * state[k] / (np.sqrt(moment[k]) + ADAM_EPSILON)
+
+
+@reduction
+def square(row):
+    """‖row‖²."""
+    total = row[0] * row[0]
+    for k in range(1, row.shape[0]):
+        total += row[k] * row[k]
+    return total

@@ -1,0 +1,417 @@
+"""The batch engine against finite differences of losses that are written out plainly."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import bilink
+import naive
+from bilink.data.graph import Graph
+from bilink.data.loading import load_graph
+from bilink.data.vocabulary import Vocabulary
+from bilink.errors import ConfigError
+from bilink.models.model import Model
+from bilink.models.registry import FAMILIES
+from bilink.training import batch_kernels
+from bilink.training.batch_engine import BatchEngine
+from bilink.training.config import TrainingConfig
+
+TRIPLES = [(0, 0, 1), (0, 0, 2), (0, 1, 3), (2, 1, 4), (3, 0, 3), (4, 1, 1)]
+BILINEAR = sorted(set(FAMILIES) - {"transe-l1"})
+
+
+@pytest.fixture(scope="module")
+def atlas():
+    return load_graph("atlas")
+
+
+def small_graph(triples=TRIPLES, n_entities=5):
+    none = np.empty((0, 3))
+    return Graph(
+        "small",
+        Vocabulary("entity", tuple("abcdefgh"[:n_entities])),
+        Vocabulary("relation", ("r", "s")),
+        np.array(triples),
+        none,
+        none,
+    )
+
+
+def random_model(name, dim=4, n_entities=5, seed=0):
+    random = np.random.default_rng(seed)
+    model = Model.empty(name, dim, n_entities, 2)
+    for array in (model.entities, model.relations):
+        array[:] = random.normal(size=array.shape, scale=0.7)
+    return model
+
+
+def config_of(**options):
+    plain = {"loss": "softmax", "negatives": 0, "optimizer": "sgd", "learning_rate": 1.0}
+    return TrainingConfig().with_options({**plain, "threads": 2, **options})
+
+
+def step_of(model, graph, config):
+    """The parameters' negative movement in one epoch: their slopes, with SGD and one batch."""
+    before = (model.entities.copy(), model.relations.copy())
+    BatchEngine(model, graph, config).run_epoch(0)
+    after = (model.entities, model.relations)
+    return [a.astype(float) - b for a, b in zip(before, after, strict=True)]
+
+
+def scores_of(name, entities, relations):
+    """score[side][r][h, t], where the twin of a model has another relation for the head."""
+    base, twin = name.removesuffix("-reciprocal"), name.endswith("-reciprocal")
+    halves = np.split(relations, 2, axis=1) if twin else (relations, relations)
+    module = FAMILIES[base].module
+    found = {}
+    for side, rows in zip(("tail", "head"), halves, strict=True):
+        shown, verbs = module.export(entities, rows) if base == "hole" else (entities, rows)
+        flip = twin and side == "head"
+        found[side] = [
+            np.array(
+                [
+                    [naive.score(base, *((t, r, h) if flip else (h, r, t))) for t in shown]
+                    for h in shown
+                ]
+            )
+            for r in verbs
+        ]
+    return found
+
+
+def reference_loss(name, entities, relations, triples, config):
+    """The objective of one batch that holds all questions."""
+    scores = scores_of(name, entities, relations)
+    plain = config.distance == "plain"
+    asked = {}
+    for h, r, t in triples:
+        asked.setdefault(("tail", h, r), []).append(t)
+        asked.setdefault(("head", t, r), []).append(h)
+    facts = 2 * len(triples)
+    total = 0.0
+    for (side, given, r), answers in asked.items():
+        row = scores[side][r][given] if side == "tail" else scores[side][r][:, given]
+        row = -np.sqrt(-row) if plain else row
+        log_p = row - np.log(np.exp(row).sum())
+        target = np.full(len(row), config.label_smoothing / len(row))
+        target[answers] += (1 - config.label_smoothing) / len(answers)
+        weight = 1 / len(asked) if config.questions == "distinct" else len(answers) / facts
+        total -= weight * (target @ log_p)
+    return total
+
+
+def penalty(name, entities, relations, triples, config):
+    """The penalties of one batch, a mean over the questions of each fact."""
+    kind = config.regularization.kind
+    weights = config.regularization.entity, config.regularization.relation
+
+    def size(row, of_pairs):
+        if kind == "l2":
+            return (row @ row) / 2
+        if kind == "dura":
+            return row @ row
+        if of_pairs:
+            a, b = np.split(row, 2)
+            return (np.sqrt(a**2 + b**2) ** 3).sum()
+        return (abs(row) ** 3).sum()
+
+    total = 0.0
+    for h, r, t in triples:
+        for given, answer, side in ((h, t, "tail"), (t, h, "head")):
+            total += weights[0] * size(entities[given], name == "complex")
+            if kind == "dura":
+                matrix = FAMILIES[name].module.matrix(relations[r])
+                query = matrix.T @ entities[given] if side == "tail" else matrix @ entities[given]
+                total += weights[1] * size(query, False)
+            else:
+                total += weights[0] * size(entities[answer], name == "complex")
+                total += weights[1] * size(relations[r], name == "complex")
+    return total / (2 * len(triples))
+
+
+def relation_loss(name, entities, relations, triples):
+    """The cross-entropy of the relation, given head and tail."""
+    scores = scores_of(name, entities, relations)["tail"]
+    total = 0.0
+    for h, r, t in triples:
+        row = np.array([scores[k][h, t] for k in range(len(relations))])
+        total -= row[r] - np.log(np.exp(row).sum())
+    return total / len(triples)
+
+
+def check_step(model, graph, config, loss):
+    entities, relations = (x.astype(float) for x in (model.entities, model.relations))
+    moved = step_of(model, graph, config)
+    for array, slopes in zip((entities, relations), moved, strict=True):
+        expected = numeric_gradient(lambda: loss(entities, relations), array)
+        np.testing.assert_allclose(slopes, expected, atol=3e-5, rtol=1e-3)
+
+
+def numeric_gradient(loss, array, step=1e-5):
+    gradient = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+        kept = array[index]
+        array[index] = kept + step
+        up = loss()
+        array[index] = kept - step
+        gradient[index] = (up - loss()) / (2 * step)
+        array[index] = kept
+    return gradient
+
+
+@pytest.mark.parametrize("name", [*BILINEAR, "complex-reciprocal", "hole-reciprocal"])
+def test_a_step_of_sgd_is_the_slope_of_the_cross_entropy(name):
+    graph, model = small_graph(), random_model(name)
+    config = config_of()
+    check_step(model, graph, config, lambda e, r: reference_loss(name, e, r, TRIPLES, config))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"questions": "distinct"},
+        {"questions": "weighted"},
+        {"label_smoothing": 0.2},
+        {"label_smoothing": 0.2, "questions": "distinct"},
+    ],
+    ids=str,
+)
+def test_targets(options):
+    graph, model, config = small_graph(), random_model("complex"), config_of(**options)
+    check_step(model, graph, config, lambda e, r: reference_loss("complex", e, r, TRIPLES, config))
+
+
+@pytest.mark.parametrize("name", ["transe", "rotate"])
+@pytest.mark.parametrize("negatives", [0, 5])
+def test_the_softmax_may_see_plain_distances(name, negatives):
+    graph, model = small_graph(), random_model(name)
+    config = config_of(distance="plain", negatives=negatives)
+    check_step(model, graph, config, lambda e, r: reference_loss(name, e, r, TRIPLES, config))
+
+
+@pytest.mark.parametrize("kind", ["l2", "n3", "dura"])
+@pytest.mark.parametrize("name", ["complex", "rescal", "distmult"])
+@pytest.mark.parametrize("negatives", [0, 5])
+def test_penalties(name, kind, negatives):
+    graph, model = small_graph(), random_model(name)
+    config = config_of(
+        negatives=negatives,
+        **{
+            "regularization.kind": kind,
+            "regularization.entity": 0.3,
+            "regularization.relation": 0.1,
+        },
+    )
+    check_step(
+        model,
+        graph,
+        config,
+        lambda e, r: (
+            reference_loss(name, e, r, TRIPLES, config) + penalty(name, e, r, TRIPLES, config)
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", ["complex", "rescal", "cp", "complex-reciprocal"])
+@pytest.mark.parametrize("questions", ["per-fact", "weighted"])
+def test_relation_prediction_adds_its_cross_entropy(name, questions):
+    graph, model = small_graph(), random_model(name)
+    config = config_of(relation_prediction=0.5, questions=questions)
+    check_step(
+        model,
+        graph,
+        config,
+        lambda e, r: (
+            reference_loss(name, e, r, TRIPLES, config) + 0.5 * relation_loss(name, e, r, TRIPLES)
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", BILINEAR)
+def test_sampling_all_entities_is_the_full_softmax(name):
+    graph = small_graph()
+    full, sampled = random_model(name), random_model(name)
+    for a, b in zip(
+        step_of(full, graph, config_of()), step_of(sampled, graph, config_of(negatives=5)),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_sample_estimates_the_sum_over_all():
+    """The correction: e^s summed over the sample, times (N − 1) / M, is right on average."""
+    random = np.random.default_rng(0)
+    count, size = 50, 7
+    scores = random.normal(size=count).astype(np.float32)
+    answer, found = 3, []
+    for _ in range(4000):
+        drawn = np.sort(random.choice(count, size, replace=False))
+        hits = np.flatnonzero(drawn == answer)
+        row, loss = scores[drawn][None].copy(), np.zeros(1)
+        batch_kernels.sampled_slopes(
+            0,
+            1,
+            row,
+            scores[[answer]],
+            np.array([hits[0] if len(hits) else -1]),
+            np.ones(1, np.float32),
+            count,
+            False,
+            np.empty(1, np.float32),
+            loss,
+            np.zeros(1),
+        )
+        found.append(np.exp(loss[0] + scores[answer]))
+    np.testing.assert_allclose(np.mean(found), np.exp(scores).sum(), rtol=0.02)
+
+
+def test_distinct_questions_with_one_answer_each_are_those_of_the_facts():
+    triples = [(0, 0, 1), (1, 0, 2), (2, 1, 3), (3, 1, 4)]
+    graph = small_graph(triples)
+    steps = [
+        step_of(random_model("complex"), graph, config_of(questions=questions))
+        for questions in ("per-fact", "distinct", "weighted")
+    ]
+    for other in steps[1:]:
+        for a, b in zip(steps[0], other, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-7)
+
+
+@pytest.mark.parametrize("negatives", [0, 3])
+def test_dropout_is_the_slope_of_what_is_left(negatives):
+    """The loss of the same epoch at moved parameters uses the same holes."""
+    graph, model = small_graph(), random_model("complex")
+    config = config_of(
+        negatives=negatives, **{"dropout.entity": 0.4, "dropout.relation": 0.3}, seed=5
+    )
+    engine = BatchEngine(model, graph, config)
+    kept = model.entities.copy(), model.relations.copy()
+    expected = []
+    for array in (model.entities, model.relations):
+        slopes = np.zeros(array.shape)
+        for index in np.ndindex(array.shape):
+            before = array[index]
+            losses = []
+            for change in (0.01, -0.01):
+                array[index] = before + np.float32(change)
+                losses.append(engine.run_epoch(0, 0.0).loss)
+            array[index] = before
+            slopes[index] = (losses[0] - losses[1]) / 0.02
+        expected.append(slopes)
+    engine.run_epoch(0)
+    moved = (kept[0] - model.entities, kept[1] - model.relations)
+    for found, slopes in zip(moved, expected, strict=True):
+        np.testing.assert_allclose(found, slopes, atol=2e-3)
+
+
+def test_small_blocks_of_scores_change_nothing(monkeypatch):
+    graph = small_graph()
+    whole = step_of(random_model("transe"), graph, config_of())
+    monkeypatch.setattr("bilink.training.batch_engine._SCORES", 4 * 5 * 2)  # two rows
+    for a, b in zip(step_of(random_model("transe"), graph, config_of()), whole, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam"])
+def test_optimizers_follow_their_formulas(optimizer):
+    graph = small_graph()
+    model, config = random_model("distmult"), config_of(optimizer=optimizer, learning_rate=0.1)
+    values = model.entities.astype(float)
+    engine = BatchEngine(model, graph, config)
+    probe = random_model("distmult")
+    first, second = np.zeros_like(values), np.zeros_like(values)
+    for epoch in range(3):
+        probe.entities[:], probe.relations[:] = model.entities, model.relations
+        slopes = step_of(probe, graph, config_of())[0]
+        engine.run_epoch(epoch)
+        if optimizer == "adagrad":
+            first += slopes**2
+            values -= 0.1 * slopes / np.sqrt(first + 1e-10)
+        elif optimizer == "row-adagrad":
+            first += (slopes**2).mean(axis=1, keepdims=True)
+            values -= 0.1 * slopes / np.sqrt(first + 1e-10)
+        else:
+            first = 0.9 * first + 0.1 * slopes
+            second = 0.999 * second + 0.001 * slopes**2
+            n = epoch + 1
+            values -= 0.1 * (first / (1 - 0.9**n)) / (np.sqrt(second / (1 - 0.999**n)) + 1e-8)
+        np.testing.assert_allclose(model.entities, values, rtol=2e-3, atol=2e-4)
+        values = model.entities.astype(float)
+
+
+def test_the_fast_exponential_is_right():
+    row = np.linspace(-80, 0, 10_001).astype(np.float32)
+    expected = np.exp(row.astype(float))
+    batch_kernels.exp_row(row, np.float32(0))
+    np.testing.assert_allclose(row, expected, rtol=3e-7)
+
+
+@pytest.mark.parametrize("options", [{}, {"negatives": 3}, {"optimizer": "adam", "plateau": 0.5}])
+def test_a_resumed_run_is_the_same_run(options, tmp_path, atlas):
+    from bilink.runs.job import resume
+
+    told = {"loss": "softmax", "threads": 1, "patience": 0, "validate_every": 1, **options}
+    whole = bilink.train(atlas, "complex", 6, epochs=4, **told)
+    bilink.train(atlas, "complex", 6, epochs=2, out=tmp_path / "run", **told)
+    again = resume(tmp_path / "run", options={"epochs": 4})
+    np.testing.assert_array_equal(again.model.entities, whole.model.entities)
+    np.testing.assert_array_equal(again.model.relations, whole.model.relations)
+
+
+def test_training_may_end_with_all_entities(atlas):
+    told = {"loss": "softmax", "threads": 1, "negatives": 20, "seed": 3}
+    run = bilink.train(atlas, "distmult", 8, epochs=3, full_epochs=1, **told)
+    assert len(run.history) == 3
+    assert run.history[2]["loss"] < run.history[0]["loss"]
+
+
+def test_threads_change_no_more_than_rounding(atlas):
+    told = {"loss": "softmax", "epochs": 2}
+    one = bilink.train(atlas, "hole", 8, threads=1, **told)
+    two = bilink.train(atlas, "hole", 8, threads=2, **told)
+    np.testing.assert_allclose(one.model.entities, two.model.entities, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "softmax", "margin": 2.0}, "margin=2.0 does not go with the softmax"),
+        ({"loss": "softmax", "constraint": "ball"}, "constraint=ball does not go"),
+        ({"loss": "margin", "label_smoothing": 0.1}, "does not go with the margin loss"),
+        ({"loss": "margin", "regularization.kind": "n3"}, "regularization.kind=n3 does not go"),
+        ({"loss": "margin", "optimizer": "adam"}, "optimizer=adam goes with loss=softmax"),
+        ({"loss": "margin", "negatives": 0}, "negatives must be at least 1"),
+        ({"loss": "softmax", "negatives": 9, "questions": "distinct"}, "set negatives=0"),
+        ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),
+        ({"loss": "softmax", "batch_size": 0}, "batch_size must be at least 1"),
+        ({"loss": "softmax", "regularization.kind": "l4"}, "must be one of l2, n3, dura"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        TrainingConfig().with_options(options)
+
+
+def test_what_is_no_matrix_product_is_refused():
+    with pytest.raises(ConfigError, match="manhattan distance is no matrix product"):
+        BatchEngine(random_model("transe-l1"), small_graph(), config_of())
+    config = replace(config_of(), relation_prediction=1.0)
+    with pytest.raises(ConfigError, match="linear in the relation"):
+        BatchEngine(random_model("transe"), small_graph(), config)
+
+
+def test_slopes_agree_with_autograd():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    graph, model = small_graph(), random_model("complex", dim=6)
+    e, r = (torch.tensor(x, requires_grad=True) for x in (model.entities, model.relations))
+    cut = lambda x: torch.complex(*torch.tensor_split(x, 2, dim=1))  # noqa: E731
+    h, k, t = torch.tensor(np.array(TRIPLES)).T
+    rows = [cut(x) for x in (e[h], r[k], e[t])]
+    tails = ((rows[0] * rows[1]) @ cut(e).conj().T).real
+    heads = ((rows[2] * rows[1].conj()) @ cut(e).conj().T).real
+    entropy = torch.nn.functional.cross_entropy
+    ((entropy(tails, t) + entropy(heads, h)) / 2).backward()
+    moved = step_of(model, graph, config_of())
+    np.testing.assert_allclose(moved[0], e.grad.numpy(), atol=1e-6)
+    np.testing.assert_allclose(moved[1], r.grad.numpy(), atol=1e-6)
