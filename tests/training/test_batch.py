@@ -308,7 +308,7 @@ def test_dropout_is_the_slope_of_what_is_left(negatives):
 def test_small_blocks_of_scores_change_nothing(monkeypatch):
     graph = small_graph()
     whole = step_of(random_model("transe"), graph, config_of())
-    monkeypatch.setattr("bilink.training.batch_engine._SCORES", 4 * 5 * 2)  # two rows
+    monkeypatch.setattr("bilink.training.batch_engine.SCORES", 4 * 5 * 2)  # two rows
     for a, b in zip(step_of(random_model("transe"), graph, config_of()), whole, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
 

@@ -3,7 +3,6 @@ import pytest
 from bilink.errors import ConfigError
 from bilink.training.config import (
     TrainingConfig,
-    default_config,
     option_help,
     parse_options,
 )
@@ -58,8 +57,3 @@ def test_every_option_has_a_meaning_and_can_be_set():
     for key, default, meaning in option_help():
         assert meaning
         TrainingConfig().with_options({key: default})
-
-
-def test_defaults_depend_on_the_model():
-    assert default_config("HolE").loss == "sigmoid-margin"
-    assert default_config("transe").loss == "margin"

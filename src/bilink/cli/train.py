@@ -29,10 +29,17 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="rescal, distmult, hole, complex, transe or transe-l1 [complex]."),
+        typer.Option(
+            help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, rotate, "
+            "each also with -reciprocal behind it [complex]."
+        ),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Size of the embeddings [100].")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run [runs/DATA-MODEL].")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="paper, margin, softmax or sampled [what suits model and graph]."),
+    ] = None,
     options: Options = None,
     config: Annotated[
         Path | None, typer.Option(help="Repeat the run of this config.toml; --set overrides it.")
@@ -62,13 +69,14 @@ def train(
     from bilink.training.config import parse_options
 
     if list_options:
-        _list_options(model or "complex")
+        _list_options(model or "complex", preset, parse_options(options or []))
         return
     job = prepare(
         data,
         model,
         dim,
         parse_options(options or []),
+        recipe=preset,
         former=read_config_file(config) if config is not None else None,
         columns=columns,
         separator=separator,
@@ -109,10 +117,13 @@ def resume(
         _report(result)
 
 
-def _list_options(model: str) -> None:
-    from bilink.training.config import default_config, option_help
+def _list_options(model: str, name: str | None, said: dict[str, str]) -> None:
+    from bilink.training.config import option_help
+    from bilink.training.presets import choose, preset
 
-    found = table(("option", "default", "meaning"), option_help(default_config(model)))
+    name = name or choose(model, 100, None, said)
+    config = preset(name, model).with_options(said)
+    found = table(("option", f"default ({name})", "meaning"), option_help(config))
     found.columns[-1].justify = "left"
     console.print(found)
 

@@ -7,7 +7,7 @@ from typing import Any
 from bilink.data.graph import SPLITS, Graph
 from bilink.runs.folder import RunConfig, RunFolder
 from bilink.theory.construct import Construction, check_family, construct
-from bilink.training.config import default_config
+from bilink.training.config import TrainingConfig
 
 
 def construct_run(
@@ -38,7 +38,7 @@ def construct_run(
             fingerprint=graph.fingerprint,
             model=made.model.family.name,
             dim=made.model.dim,
-            training=default_config(made.model.family.name),
+            training=TrainingConfig(),
             made={"by": "construction", "splits": list(splits), **made.to_dict()},
         )
         folder.write_graph(graph)

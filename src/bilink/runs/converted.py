@@ -13,7 +13,7 @@ from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
 from bilink.theory.conversions import Certificate, convert
 from bilink.theory.mixtures import mixture_as_rescal
-from bilink.training.config import default_config
+from bilink.training.config import TrainingConfig
 
 
 def convert_run(
@@ -41,7 +41,7 @@ def convert_run(
         fingerprint=source.graph.fingerprint,
         model=model.family.name,
         dim=model.dim,
-        training=trained.config.training if trained else default_config(model.family.name),
+        training=trained.config.training if trained else TrainingConfig(),
         made={"by": "conversion", "run": str(path), **certificate.to_dict()},
     )
     folder = RunFolder(out)

@@ -18,9 +18,10 @@ from bilink.models.scorer import model_scorer
 from bilink.runs.folder import RunConfig, RunFolder
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate
-from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig, default_config
+from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig
 from bilink.training.estimate import Plan
 from bilink.training.loop import INTERRUPTED, fit
+from bilink.training.presets import choose, preset
 
 OnEpoch = Callable[[dict[str, Any]], None]
 ShouldStop = Callable[[], bool]
@@ -34,6 +35,7 @@ def train(
     *,
     out: str | Path | None = None,
     force: bool = False,
+    recipe: str | None = None,
     options: Mapping[str, Any] | None = None,
     on_epoch: OnEpoch | None = None,
     should_stop: ShouldStop = lambda: False,
@@ -41,11 +43,12 @@ def train(
 ) -> TrainedRun:
     """Train ``model`` on ``data``, a graph, a path or a catalogue name.
 
-    ``options`` and further keywords are those of ``TrainingConfig``, for example ``epochs=500`` or
-    ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
+    ``recipe`` is a preset to start from; without one, the model and the graph decide.
+    ``options`` and further keywords are those of ``TrainingConfig``, for example ``epochs=500``
+    or ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
     resumed; a folder that exists is overwritten with ``force`` only.
     """
-    job = prepare(data, model, dim, {**(options or {}), **more_options})
+    job = prepare(data, model, dim, {**(options or {}), **more_options}, recipe=recipe)
     return job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
 
 
@@ -55,22 +58,21 @@ def prepare(
     dim: int | None = None,
     options: Mapping[str, Any] | None = None,
     *,
+    recipe: str | None = None,
     former: RunConfig | None = None,
     **reading: Any,
 ) -> "Job":
     """Check what a run is told, and load its graph.
 
-    What is not said is taken from ``former``, the config of another run, or from the defaults of
-    the model.  ``reading`` says how ``load_graph`` should read ``data``.
+    What is not said is taken from ``former``, the config of another run, or from the preset
+    called ``recipe``, or from the one that suits the model and the graph.  ``reading`` says how
+    ``load_graph`` should read ``data``.
     """
     model = model or (former.model if former else "complex")
     dim = dim if dim is not None else (former.dim if former else 100)
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
     name = family(model).name
-    asked = (options or {}).get("loss")
-    start = former.training if former else default_config(name, asked)
-    training = start.with_options(options or {})
     if data is None and former is None:
         raise ConfigError("say which graph to train on, for example: bilink train atlas")
     if data is None and former is not None:
@@ -78,11 +80,20 @@ def prepare(
     elif isinstance(data, Graph):
         source, graph = {"source": data.name}, data
     else:
-        said = {key: value for key, value in reading.items() if value is not None}
-        source = {"source": str(data), **said}
+        given = {key: value for key, value in reading.items() if value is not None}
+        source = {"source": str(data), **given}
         graph = load_graph(**source)
+    said = options or {}
+    if former is not None and recipe is None:
+        training = former.training
+    else:
+        training = preset(recipe or choose(name, dim, graph, said), name)
     config = RunConfig(
-        data=source, fingerprint=graph.fingerprint, model=name, dim=dim, training=training
+        data=source,
+        fingerprint=graph.fingerprint,
+        model=name,
+        dim=dim,
+        training=training.with_options(said),
     )
     return Job(graph, config)
 

@@ -10,7 +10,8 @@ from typing import Any
 from bilink.errors import ConfigError
 from bilink.evaluation.metrics import METRICS
 from bilink.models.registry import family
-from bilink.training.config import TrainingConfig, default_config, option_help
+from bilink.training.config import TrainingConfig, option_help
+from bilink.training.presets import choose, preset
 
 METHODS = ("grid", "random", "tpe")
 MOST_TRIALS = 1_000_000
@@ -139,7 +140,13 @@ def split_settings(settings: Mapping[str, Any]) -> tuple[str, int, dict[str, Any
 def training_of(settings: Mapping[str, Any]) -> TrainingConfig:
     """The training options of a trial, with the model's defaults for what is not said."""
     model, _, options = split_settings(settings)
-    return default_config(model).with_options(options)
+    return preset(recipe_of(settings), model).with_options(options)
+
+
+def recipe_of(settings: Mapping[str, Any]) -> str:
+    """The preset that a trial starts from; it does not depend on the graph."""
+    model, dim, options = split_settings(settings)
+    return choose(model, dim, None, options)
 
 
 def read_space(path: str | Path, **changes: Any) -> Space:
@@ -264,7 +271,8 @@ def _value(key: str, value: Any, model: str) -> Any:
     if key == "dim":
         _check_whole("dim", value, 1, 1_000_000)
         return value
-    config: Any = default_config(model).with_options({key: value})
+    recipe = choose(model, 1, None, {key: value})
+    config: Any = preset(recipe, model).with_options({key: value})
     for part in key.split("."):
         config = getattr(config, part)
     return config

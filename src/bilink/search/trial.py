@@ -7,7 +7,7 @@ from typing import Any
 from bilink.data.graph import Graph
 from bilink.runs.job import train
 from bilink.runs.trained import TrainedRun
-from bilink.search.space import split_settings
+from bilink.search.space import recipe_of, split_settings
 from bilink.training.loop import INTERRUPTED
 
 
@@ -26,7 +26,13 @@ def run_trial(
 
     model, dim, options = split_settings(settings)
     run = train(
-        graph, model, dim, options=options, on_epoch=on_epoch, should_stop=lambda: not going
+        graph,
+        model,
+        dim,
+        recipe=recipe_of(settings),
+        options=options,
+        on_epoch=on_epoch,
+        should_stop=lambda: not going,
     )
     if run.stopped == INTERRUPTED:
         return None

@@ -37,7 +37,7 @@ _OPTIMIZERS = {
     "adam": kernels.ADAM,
 }
 _REGULARIZERS = {"l2": kernels.L2, "n3": kernels.N3, "dura": kernels.DURA}
-_SCORES = 256 * 2**20  # bytes of scores that are held at once
+SCORES = 256 * 2**20  # bytes of scores that are held at once
 
 
 @dataclass
@@ -147,7 +147,7 @@ class BatchEngine:
         left = self._product.queries(queries)
         right = self._product.candidates(entities, self._lifted)
         left_slopes = np.empty_like(left)
-        block = max(1, _SCORES // (4 * len(entities)))
+        block = max(1, SCORES // (4 * len(entities)))
         for start in range(0, len(asked), block):
             rows = slice(start, min(start + block, len(asked)))
             scores = self._scores(rows.stop - start, len(entities))

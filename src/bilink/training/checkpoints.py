@@ -23,6 +23,7 @@ class Progress:
     best_mrr: float = -1.0  # on the validation sample
     best_epoch: int = 0
     stale: int = 0  # validations since the best one
+    seconds: float = 0.0  # of training and validation
     rate: float = 1.0  # factor on the step size, lowered where validation stands still
 
 

@@ -98,6 +98,7 @@ class TrainingConfig:
     validate_every: int = option(0, "epochs between validations; 0 makes about twenty of them")
     validation_triples: int = option(1000, "size of the fixed validation sample; 0 for none")
     patience: int = option(5, "stop after so many validations without a better MRR; 0 for never")
+    minutes: float = option(0.0, "stop after so many minutes of training; 0 for never")
     checkpoint_seconds: float = option(60.0, "least time between two checkpoints")
 
     def __post_init__(self) -> None:
@@ -110,8 +111,9 @@ class TrainingConfig:
         for name, most in (("threads", 1024), ("negatives", 100_000), ("seed", 2**63)):
             if getattr(self, name) > most:
                 raise ConfigError(f"{name} must be at most {most:,}, not {getattr(self, name):,}")
-        for name in ("margin", "checkpoint_seconds", "full_epochs", "relation_prediction"):
+        for name in ("margin", "minutes", "checkpoint_seconds", "relation_prediction"):
             _at_least(name, getattr(self, name), 0)
+        _at_least("full_epochs", self.full_epochs, 0)
         for name in ("learning_rate", "init_scale", "decay", "plateau"):
             if not 0 < getattr(self, name) < math.inf:  # also refuses NaN
                 raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
@@ -176,35 +178,6 @@ MARGIN_ONLY = {
     "plausible": 0.0,
     "constraint": "none",
 }
-
-# The plain defaults above are the paper's framework.  What a model starts from when nobody says
-# otherwise is better, and was found on the validation splits of WN18 and the atlas.
-_MORE = {"negatives": 5, "corrupt": "both"}
-_PRODUCT = {**_MORE, "loss": "sigmoid-margin", "margin": 0.5, "constraint": "ball"}
-MODEL_DEFAULTS: dict[str, dict[str, Any]] = {
-    "rescal": _PRODUCT,
-    "distmult": _PRODUCT,
-    "hole": _PRODUCT,
-    "complex": _PRODUCT,
-    "transe": {**_MORE, "margin": 0.5, "constraint": "sphere"},
-    "transe-l1": {**_MORE, "margin": 2.0},
-}
-SOFTMAX_DEFAULTS: dict[str, Any] = {
-    "loss": "softmax",
-    "negatives": 0,
-    "epochs": 50,
-    "init_scale": 1e-3,
-    "regularization.kind": "n3",
-    "regularization.entity": 1e-2,
-    "regularization.relation": 1e-2,
-}
-
-
-def default_config(model: str, loss: str | None = None) -> TrainingConfig:
-    """The defaults of a model, for its own loss or another one."""
-    if loss == "softmax":
-        return TrainingConfig().with_options(SOFTMAX_DEFAULTS)
-    return TrainingConfig(**MODEL_DEFAULTS.get(model.lower(), {}))
 
 
 def option_help(config: TrainingConfig | None = None) -> list[tuple[str, str, str]]:

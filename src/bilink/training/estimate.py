@@ -9,6 +9,7 @@ import numpy as np
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
+from bilink.training.batch_engine import SCORES
 from bilink.training.config import TrainingConfig
 from bilink.training.engines import make_engine
 from bilink.training.initial import initialise
@@ -16,6 +17,7 @@ from bilink.training.initial import initialise
 _PROBE_ENTITIES = 2_000
 _PROBE_RELATIONS = 4
 _PROBE_SECONDS = 0.3
+_STATES = {"adagrad": 1, "row-adagrad": 0, "sgd": 0, "adam": 2}  # as large as the parameters
 _BASE = 200 * 2**20  # the interpreter, its libraries and compiled kernels
 
 
@@ -43,22 +45,28 @@ def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
     """Count the memory and time a few steps on a small random graph.
 
     The probe's margin is always violated, as it is at the start of a run; later epochs move fewer
-    rows and are faster, so that the time is an upper estimate.
+    rows and are faster, so that the time is an upper estimate.  A softmax is probed with all
+    entities, since its time grows with their number.
     """
     parameters = model.entities.size + model.relations.size
-    copies = 1 + (config.optimizer == "adagrad") + (len(graph.valid) > 0)
+    copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + config.softmax
     memory = copies * parameters * model.entities.itemsize + _BASE
+    memory += config.softmax * SCORES
     memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
     per_triple, threads = _probe(model, config)
     seconds = per_triple * len(graph.train) * config.epochs
+    if config.minutes:
+        seconds = min(seconds, 60 * config.minutes)
     return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
 
 
 def _probe(model: Model, config: TrainingConfig) -> tuple[float, int]:
     random = np.random.default_rng(0)
-    n = min(_PROBE_ENTITIES, len(model.entities))
+    n = len(model.entities) if config.softmax else min(_PROBE_ENTITIES, len(model.entities))
     k = min(_PROBE_RELATIONS, len(model.relations))
     size = max(200, min(20_000, 2_000_000 // model.relations.shape[1]))
+    if config.softmax:
+        size = config.batch_size  # two batches, one for each side
     triples = np.stack([random.integers(0, high, size) for high in (n, k, n)], axis=1)
     names = tuple(map(str, range(n)))
     none = np.empty((0, 3))
@@ -66,7 +74,9 @@ def _probe(model: Model, config: TrainingConfig) -> tuple[float, int]:
         "probe", Vocabulary("entity", names), Vocabulary("relation", names[:k]), triples, none, none
     )
     small = Model.empty(model.family.name, model.dim, n, k)
-    worst = replace(config, margin=1e6, learning_rate=1e-6)
+    worst = replace(config, learning_rate=1e-6)
+    if not config.softmax:
+        worst = replace(worst, margin=1e6)
     initialise(small, worst)
     engine = make_engine(small, graph, worst)
     engine.run_epoch(0)  # compiles, or reads the compiled kernel from disk

@@ -79,6 +79,8 @@ def _reason_to_stop(progress: Progress, config: TrainingConfig) -> str:
     """Why there is nothing left to do, or nothing; the same whether or not a run was resumed."""
     if progress.epoch >= config.epochs:
         return f"all {config.epochs} epochs are done"
+    if config.minutes and progress.seconds >= 60 * config.minutes:
+        return f"{config.minutes:g} minutes are over, after {progress.epoch} epochs"
     if config.patience and progress.stale >= config.patience:
         return (
             f"no better validation MRR in {progress.stale} validations; "
@@ -94,6 +96,7 @@ def _run_epoch(engine: Engine, progress: Progress, checkpoint: Path | None) -> d
     if not abs(totals.loss) < float("inf"):
         raise _diverged(progress, checkpoint)
     progress.epoch += 1
+    progress.seconds += seconds
     return {
         "epoch": progress.epoch,
         "seconds": round(seconds, 6),
@@ -119,6 +122,7 @@ def _validate(
     mrr = validate(model)
     record["validation_mrr"] = mrr
     record["validation_seconds"] = round(time.perf_counter() - started, 6)
+    progress.seconds += record["validation_seconds"]
     if mrr > progress.best_mrr:
         progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
         return copy_model(model)

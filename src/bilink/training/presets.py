@@ -1,0 +1,90 @@
+"""Recipes by name, and the one that a graph gets when nobody says otherwise.
+
+| preset | what it is |
+| --- | --- |
+| paper | the framework of Wang et al. (2018): hinge, one random negative, Adagrad |
+| margin | margin training with more negatives and, but for distances, entities in the unit ball |
+| softmax | cross-entropy over all entities, each distinct question once, N3 |
+| sampled | cross-entropy over negatives that a batch shares, N3; for graphs with many questions |
+
+Without a preset, what is said decides (``margin=2`` means margin training), and else the graph and
+the model: see ``choose``.  The settings were found on the validation splits of WN18, FB15K and the
+atlas.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bilink.data.graph import Graph
+from bilink.errors import ConfigError
+from bilink.models.inner import DOT
+from bilink.models.registry import family
+from bilink.training.config import MARGIN_ONLY, SOFTMAX_ONLY, TrainingConfig
+
+PRESETS = ("paper", "margin", "softmax", "sampled")
+
+_MORE = {"negatives": 5, "corrupt": "both"}
+_PRODUCT = {**_MORE, "loss": "sigmoid-margin", "margin": 0.5, "constraint": "ball"}
+_MARGIN: dict[str, dict[str, Any]] = {
+    "transe": {**_MORE, "margin": 0.5, "constraint": "sphere"},
+    "transe-l1": {**_MORE, "margin": 2.0},
+    "rotate": {**_MORE, "margin": 2.0},
+}
+_N3 = {
+    "loss": "softmax",
+    "init_scale": 1e-3,
+    "regularization.kind": "n3",
+    "regularization.entity": 0.02,
+    "regularization.relation": 0.02,
+}
+_SOFTMAX = {**_N3, "negatives": 0, "questions": "weighted", "batch_size": 500, "epochs": 100}
+_SAMPLED = {**_N3, "negatives": 1000, "epochs": 60}
+
+# Products of floats in an epoch over all entities from which a sample of them is taken instead:
+# about half a minute on two cores.
+_AFFORDABLE = 4e12
+
+# Options that are said in margin training only, or mean something else there.
+_SAYS_MARGIN = {*MARGIN_ONLY, "negatives", "filter_negatives"}
+_SAYS_SOFTMAX = {*SOFTMAX_ONLY, "batch_size", "regularization", "dropout"}
+
+
+def preset(name: str, model: str) -> TrainingConfig:
+    """The settings of a preset for a model."""
+    if name not in PRESETS:
+        raise ConfigError(f"unknown preset {name!r}; there are {', '.join(PRESETS)}")
+    found = family(model)
+    if name == "paper":
+        options: Mapping[str, Any] = {"loss": "sigmoid-margin"} if found.name == "hole" else {}
+    elif name == "margin":
+        options = _MARGIN.get(found.name, _PRODUCT)
+    else:
+        options = _SOFTMAX if name == "softmax" else _SAMPLED
+    return TrainingConfig().with_options(options)
+
+
+def choose(model: str, dim: int, graph: Graph | None, said: Mapping[str, Any]) -> str:
+    """The name of the preset for a model, a graph and the options that the user has said.
+
+    Distances are trained with a margin.  Products are trained with a softmax over all entities
+    where that is affordable, and over a sample of them where it is not.
+    """
+    loss = said.get("loss")
+    if loss is not None:
+        margin = loss != "softmax"
+    elif str(said.get("negatives")) == "0" or any(
+        key in _SAYS_SOFTMAX or key.split(".")[0] in _SAYS_SOFTMAX for key in said
+    ):
+        margin = False
+    else:
+        margin = any(key in _SAYS_MARGIN for key in said)
+        margin = margin or family(model).comparison is not DOT
+    if margin:
+        return "margin"
+    if "negatives" in said:
+        return "softmax" if str(said["negatives"]) == "0" else "sampled"
+    if graph is None:
+        return "softmax"
+    width = family(model).widths(dim)[0]
+    products = 6.0 * 2 * len(graph.train) * len(graph.entities) * width
+    return "softmax" if products <= _AFFORDABLE else "sampled"

@@ -1,0 +1,51 @@
+"""Which recipe a run starts from."""
+
+import pytest
+
+import bilink
+from bilink.errors import ConfigError
+from bilink.models.registry import FAMILIES
+from bilink.runs.job import prepare
+from bilink.training.presets import PRESETS, choose, preset
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("model", sorted(FAMILIES))
+def test_every_preset_is_a_valid_config_of_every_model(name, model):
+    assert preset(name, model).epochs > 0
+
+
+def test_an_unknown_preset_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigError, match="unknown preset 'best'; there are paper, margin"):
+        preset("best", "complex")
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "found"),
+    [
+        ("complex", {}, "softmax"),
+        ("complex", {"epochs": 5}, "softmax"),
+        ("complex", {"margin": 1.0}, "margin"),
+        ("complex", {"negatives": 3}, "margin"),
+        ("complex", {"loss": "logistic"}, "margin"),
+        ("complex", {"loss": "softmax", "negatives": 3}, "sampled"),
+        ("complex", {"negatives": "0"}, "softmax"),
+        ("transe", {}, "margin"),
+        ("transe", {"distance": "plain"}, "softmax"),
+        ("transe", {"dropout.entity": 0.1}, "softmax"),
+    ],
+)
+def test_what_is_said_decides(model, said, found):
+    assert choose(model, 100, None, said) == found
+
+
+def test_a_large_graph_gets_a_sample_of_negatives():
+    atlas = bilink.load_graph("atlas")
+    assert choose("complex", 100, atlas, {}) == "softmax"
+    assert choose("complex", 10**6, atlas, {}) == "sampled"
+
+
+def test_a_preset_can_be_named_and_changed():
+    job = prepare("atlas", "hole", 8, {"epochs": 3}, recipe="paper")
+    training = job.config.training
+    assert (training.loss, training.negatives, training.epochs) == ("sigmoid-margin", 1, 3)
