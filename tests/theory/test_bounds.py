@@ -25,7 +25,7 @@ PAPER = {
 }
 CORRECTED = {
     "rescal": (100, 18, 7, 7, 14, 7, 9),
-    "hole": (2 * 3 * 84 + 1, 29, 3 * 6 * 2 + 1, 7, 15, 12, 16),
+    "hole": (2 * 3 * 84 + 1, 27, 3 * 6 * 2 + 1, 7, 15, 12, 16),
     "complex": (3 * 84, 14, 3 * 6, 4, 7, 7, 8),
     "distmult": (None, None, None, None, None, 7, None),
     "transe": (None, None, None, None, None, None, 7),
