@@ -127,9 +127,12 @@ def bounds(
     )
 
 
-def bounds_of(graph: Graph, dim: int | None = None) -> Bounds:
-    """Table 1 for a graph, with what its degrees say of its rounding ranks."""
-    return bounds(len(graph.entities), len(graph.relations), dim, degree_ranks(graph))
+def bounds_of(
+    graph: Graph, dim: int | None = None, rounding_ranks: Sequence[int] | None = None
+) -> Bounds:
+    """Table 1 for a graph; by default with what its degrees say of its rounding ranks."""
+    ranks = degree_ranks(graph) if rounding_ranks is None else rounding_ranks
+    return bounds(len(graph.entities), len(graph.relations), dim, ranks)
 
 
 def degree_ranks(graph: Graph) -> list[int]:

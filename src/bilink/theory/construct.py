@@ -57,12 +57,17 @@ def construct(
     name = check_family(name)
     relations = facts_of(graph, splits)
     factors = relation_factors(relations, effort=effort, threads=threads, progress=progress)
-    model = consistent_model(factors, name)
+    return certify(consistent_model(factors, name), factors, relations)
+
+
+def certify(
+    model: Model, factors: Sequence[Factors], relations: Sequence[RelationFacts]
+) -> Construction:
+    """Compare all facts with all non-facts, for the model as it is and as a file will hold it."""
+    stored = _stored(model)
     margin = min(
-        (
-            model_margin(model, _stored(model), k, facts.heads, facts.tails)
-            for k, facts in enumerate(relations)
-        ),
+        model_margin(model, stored, k, facts.heads, facts.tails)
+        for k, facts in enumerate(relations)
     )
     return Construction(model, tuple(f.left.shape[1] for f in factors), margin)
 
