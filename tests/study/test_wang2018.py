@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bilink.errors import ConfigError
-from bilink.study import tables, wang2018
+from bilink.study import pictures, tables, wang2018
 from bilink.study.wang2018 import Hooks, Stopped, Study
 
 TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
@@ -54,6 +54,10 @@ def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
     text = tables.markdown([study])
     for part in ("HolE, paper", "R+H+T, paper (stack)", "in position", "sign-flip", "2,405"):
         assert part in text
+    drawn = pictures.draw([study], tmp_path)
+    assert [path.name for path in drawn] == list(pictures.PICTURES)
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in drawn)
+    assert pictures.draw([Study("atlas", "improved", **places)], tmp_path / "none") == []
 
 
 def test_published_figures_stand_beside_ours(tiny, tmp_path, monkeypatch):

@@ -32,12 +32,14 @@ def wang2018(
     tables_only: Annotated[
         bool, typer.Option("--tables", help="Only write the tables anew from what is there.")
     ] = False,
+    plain: Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")] = False,
 ) -> None:
     """The study of Wang, Gemulla and Li (2018): models, ensembles, tables.
 
     Goes on where it was stopped. For example: `bilink study wang2018 --data wn18`.
     """
     from bilink._files import write_text
+    from bilink.study.pictures import draw
     from bilink.study.tables import markdown
     from bilink.study.wang2018 import Hooks, Stopped, studies_of
 
@@ -54,3 +56,7 @@ def wang2018(
         path = out / name / "tables.md"
         write_text(path, markdown(studies))
         say(f"the tables are in {path}")
+        if plain:
+            continue
+        for picture in draw(studies, out / name):
+            say(f"a picture is in {picture}")
