@@ -14,7 +14,7 @@ from bilink.study.wang2018 import NAMES, Study, published
 
 PICTURES = ("ranking.png", "categories.png", "classification.png")
 _PUBLISHED = {"marker": "s", "color": "#6c757d", "markersize": 8, "markerfacecolor": "none"}
-_COLOURS = {"improved": "#1f6f8b", "paper": "#d1603d"}  # by recipe
+_COLOURS = {"improved": "#1f6f8b", "paper": "#d1603d", "searched": "#5b8c5a"}  # by recipe
 _MARKERS = {None: "o", "stack": "o", "paper": "v", "best": "x", "average": "+", "platt": "1"}
 
 Value = Callable[[Mapping[str, Any]], float | None]  # a figure of what was measured

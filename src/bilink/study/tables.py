@@ -95,9 +95,9 @@ def _settings(studies: Sequence[Study]) -> str:
             penalty = rest.pop("regularization", {})
             rest |= {f"regularization.{k}": v for k, v in penalty.items()}
             text = ", ".join(f"{k}={v}" for k, v in rest.items())
-            found = study.read(letter)
-            minutes = found.get("minutes_of_training")
-            took = NOTHING if minutes is None else f"{minutes:.1f}"
+            if not (found := study.read(letter)):
+                continue
+            took = f"{found['minutes_of_training']:.1f}"
             rows.append([f"{NAMES[letter]}, {study.recipe}", str(options["dim"]), text, took])
     return table(("", "dim", "settings", "minutes"), rows)
 
