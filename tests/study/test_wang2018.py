@@ -7,12 +7,20 @@ import pytest
 from bilink.errors import ConfigError
 from bilink.study import pictures, searching, tables, wang2018
 from bilink.study.wang2018 import Hooks, Stopped, Study
+from conftest import random_graph
 
 TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
 
 
 @pytest.fixture
-def tiny(monkeypatch):
+def small(monkeypatch):
+    """Whatever the graph is called, it is a small one."""
+    graph = random_graph(n_entities=30, n_relations=3, size=200)
+    monkeypatch.setattr(wang2018, "load_graph", lambda data: graph)
+
+
+@pytest.fixture
+def tiny(monkeypatch, small):
     def settings(data, recipe):
         return {
             "R": {"model": "rescal", "dim": 3, **TINY},
@@ -52,7 +60,7 @@ def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
     assert kept["test"]["filter"] == ["train", "valid", "test"]
     assert (tmp_path / "out/atlas/paper/H/config.toml").exists()
     text = tables.markdown([study])
-    for part in ("HolE, paper", "R+H+T, paper (stack)", "in position", "sign-flip", "2,405"):
+    for part in ("HolE, paper", "R+H+T, paper (stack)", "in position", "sign-flip", "| atlas | 30 |"):
         assert part in text
     drawn = pictures.draw([study], tmp_path)
     assert [path.name for path in drawn] == list(pictures.PICTURES)
@@ -104,7 +112,7 @@ dim = 4
 """
 
 
-def test_settings_are_searched_kept_and_used(tmp_path):
+def test_settings_are_searched_kept_and_used(small, tmp_path):
     pytest.importorskip("optuna", reason="optuna is not installed")
     (tmp_path / "space.toml").write_text(SPACE)
     spaces = searching.read_spaces(tmp_path / "space.toml")
