@@ -8,6 +8,7 @@ from bilink.errors import ConfigError
 from bilink.study import pictures, searching, tables, wang2018
 from bilink.study.wang2018 import Hooks, Stopped, Study
 from conftest import random_graph
+from here import Here
 
 TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
 
@@ -60,7 +61,13 @@ def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
     assert kept["test"]["filter"] == ["train", "valid", "test"]
     assert (tmp_path / "out/atlas/paper/H/config.toml").exists()
     text = tables.markdown([study])
-    for part in ("HolE, paper", "R+H+T, paper (stack)", "in position", "sign-flip", "| atlas | 30 |"):
+    for part in (
+        "HolE, paper",
+        "R+H+T, paper (stack)",
+        "in position",
+        "sign-flip",
+        "| atlas | 30 |",
+    ):
         assert part in text
     drawn = pictures.draw([study], tmp_path)
     assert [path.name for path in drawn] == list(pictures.PICTURES)
@@ -119,7 +126,8 @@ def test_settings_are_searched_kept_and_used(small, tmp_path):
     assert (list(spaces), spaces["T"].size, spaces["D"].size) == (["T", "D"], 2, 2)
     said = []
     places = {"out": tmp_path / "out", "work": tmp_path / "work"}
-    study = searching.searched_study("atlas", spaces, **places, hooks=Hooks(said.append))
+    options = {"hooks": Hooks(said.append), "executor": Here()}
+    study = searching.searched_study("atlas", spaces, **places, **options)
     study.run()
     assert sum("searching" in text for text in said) == 2
     assert not any("training" in text for text in said)  # the winners were trained by the search
@@ -131,7 +139,7 @@ def test_settings_are_searched_kept_and_used(small, tmp_path):
     measured = study.read("T")["valid"]["both"]["mrr"]
     assert measured == pytest.approx(kept["T"]["value_on_valid"], abs=1e-9)
     said.clear()
-    searching.searched_study("atlas", spaces, **places, hooks=Hooks(said.append)).run()
+    searching.searched_study("atlas", spaces, **places, **options).run()
     assert said == []
     assert "TransE, searched" in tables.markdown([searching.kept_study("atlas", **places)])
     assert searching.kept_study("wn18", **places) is None
