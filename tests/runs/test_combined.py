@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import bilink
+from bilink.ensembles.config import EnsembleConfig
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.runs.converted import convert_run
 from conftest import random_graph
@@ -97,6 +98,23 @@ def test_an_ensemble_never_overwrites_its_member(members):
 def test_the_papers_method_is_fitted_on_training_triples(members):
     assert bilink.combine(members, method="paper").config.fit == "train"
     assert bilink.combine(members, method="average").config.fit == "valid"
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("average", {"shrinkage": 1.0}),
+        ("paper", {"sides": False}),
+        ("best", {"hard_rivals": 3}),
+        ("platt", {"triples": 10}),
+        ("paper", {"non_negative": False}),
+    ],
+)
+def test_an_option_of_another_method_is_refused(method, options):
+    with pytest.raises(ConfigError, match=f"{method!r} has no option {next(iter(options))}; it"):
+        EnsembleConfig(method=method, **options)
+    EnsembleConfig(method="stack", **options)
+    EnsembleConfig(method="average", triples=10, random_rivals=5, seed=3, fit="train")
 
 
 def test_the_order_of_members_makes_no_difference_even_of_mixed_precision(members, tmp_path):

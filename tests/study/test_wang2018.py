@@ -5,14 +5,23 @@ import json
 import pytest
 
 from bilink.errors import ConfigError
-from bilink.study import tables, wang2018
+from bilink.study import pictures, searching, tables, wang2018
 from bilink.study.wang2018 import Hooks, Stopped, Study
+from conftest import random_graph
+from here import Here
 
 TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
 
 
 @pytest.fixture
-def tiny(monkeypatch):
+def small(monkeypatch):
+    """Whatever the graph is called, it is a small one."""
+    graph = random_graph(n_entities=30, n_relations=3, size=200)
+    monkeypatch.setattr(wang2018, "load_graph", lambda data: graph)
+
+
+@pytest.fixture
+def tiny(monkeypatch, small):
     def settings(data, recipe):
         return {
             "R": {"model": "rescal", "dim": 3, **TINY},
@@ -20,7 +29,7 @@ def tiny(monkeypatch):
             "T": {"model": "transe", "dim": 4, **TINY},
         }
 
-    monkeypatch.setattr(wang2018, "settings", settings)
+    monkeypatch.setattr(wang2018, "recorded_settings", settings)
 
 
 def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
@@ -52,8 +61,18 @@ def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
     assert kept["test"]["filter"] == ["train", "valid", "test"]
     assert (tmp_path / "out/atlas/paper/H/config.toml").exists()
     text = tables.markdown([study])
-    for part in ("HolE, paper", "R+H+T, paper (stack)", "in position", "sign-flip", "2,405"):
+    for part in (
+        "HolE, paper",
+        "R+H+T, paper (stack)",
+        "in position",
+        "sign-flip",
+        "| atlas | 30 |",
+    ):
         assert part in text
+    drawn = pictures.draw([study], tmp_path)
+    assert [path.name for path in drawn] == list(pictures.PICTURES)
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in drawn)
+    assert pictures.draw([Study("atlas", "improved", **places)], tmp_path / "none") == []
 
 
 def test_published_figures_stand_beside_ours(tiny, tmp_path, monkeypatch):
@@ -73,14 +92,76 @@ def test_recorded_settings_can_be_trained():
         for data in ("wn18", "fb15k", "wn18rr", "fb15k-237"):
             if not wang2018.has_settings(data, recipe):
                 continue
-            for options in wang2018.settings(data, recipe).values():
+            for options in wang2018.recorded_settings(data, recipe).values():
                 rest = {k: v for k, v in options.items() if k not in ("model", "dim")}
                 assert options["dim"] <= 200
                 assert TrainingConfig().with_options(rest).loss != "logistic"
     with pytest.raises(ConfigError, match="no settings for 'umls'"):
-        wang2018.settings("umls", "paper")
+        wang2018.recorded_settings("umls", "paper")
     with pytest.raises(ConfigError, match="unknown recipe"):
-        wang2018.settings("wn18", "best")
+        wang2018.recorded_settings("wn18", "best")
+
+
+SPACE = """
+models = ["T", "D"]
+[search]
+method = "grid"
+[fixed]
+epochs = 2
+threads = 1
+validation_triples = 10
+[space]
+dim = [2, 3]
+[T.space]
+margin = [0.5, 1.0]
+[T.fixed]
+dim = 4
+"""
+
+
+def test_settings_are_searched_kept_and_used(small, tmp_path):
+    pytest.importorskip("optuna", reason="optuna is not installed")
+    (tmp_path / "space.toml").write_text(SPACE)
+    spaces = searching.read_spaces(tmp_path / "space.toml")
+    assert (list(spaces), spaces["T"].size, spaces["D"].size) == (["T", "D"], 2, 2)
+    said = []
+    places = {"out": tmp_path / "out", "work": tmp_path / "work"}
+    options = {"hooks": Hooks(said.append), "executor": Here()}
+    study = searching.searched_study("atlas", spaces, **places, **options)
+    study.run()
+    assert sum("searching" in text for text in said) == 2
+    assert not any("training" in text for text in said)  # the winners were trained by the search
+    kept = searching.read_kept(tmp_path / "out/atlas/searched")
+    assert kept["T"]["settings"] == study.settings["T"]
+    assert (study.settings["T"]["model"], study.settings["T"]["dim"]) == ("transe", 4)
+    trials = json.loads((tmp_path / "out/atlas/searched/T/search.json").read_text())["trials"]
+    assert kept["T"]["value_on_valid"] == max(trial["value"] for trial in trials)
+    measured = study.read("T")["valid"]["both"]["mrr"]
+    assert measured == pytest.approx(kept["T"]["value_on_valid"], abs=1e-9)
+    said.clear()
+    searching.searched_study("atlas", spaces, **places, **options).run()
+    assert said == []
+    assert "TransE, searched" in tables.markdown([searching.kept_study("atlas", **places)])
+    assert searching.kept_study("wn18", **places) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("models = ['X']\n[space]\ndim = [2]", "some of R, H, T"),
+        ("[space]\nmodel = ['hole']", "take it out"),
+        ("[space]\ndim = []", "RESCAL: .* empty"),
+        ("[space]\ndim = [2]\n[H]\ntrials = 3", "H.fixed and H.space only"),
+        ("[space]\ndim = [2]\n[H.space]\nfoo = [3]", "HolE: .*unknown option"),
+        ("[space", "cannot be read"),
+    ],
+)
+def test_a_space_that_cannot_be_searched_is_refused_first(text, message, tmp_path):
+    (tmp_path / "space.toml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        searching.read_spaces(tmp_path / "space.toml")
+    with pytest.raises(ConfigError, match="no space file"):
+        searching.read_spaces(tmp_path / "none.toml")
 
 
 def test_a_study_that_nobody_made_is_refused(tmp_path):

@@ -25,7 +25,7 @@ PAPER = {
 }
 CORRECTED = {
     "rescal": (100, 18, 7, 7, 14, 7, 9),
-    "hole": (2 * 3 * 84 + 1, 29, 3 * 6 * 2 + 1, 7, 15, 12, 16),
+    "hole": (2 * 3 * 84 + 1, 27, 3 * 6 * 2 + 1, 7, 15, 12, 16),
     "complex": (3 * 84, 14, 3 * 6, 4, 7, 7, 8),
     "distmult": (None, None, None, None, None, 7, None),
     "transe": (None, None, None, None, None, None, 7),
@@ -119,6 +119,23 @@ def test_the_command_prints_a_table_and_json():
     done = run(app, ["theory", "bounds", "--entities", "50", "--relations", "2", "--json"])
     found = json.loads(done.stdout)
     assert (found["entities"], len(found["cells"])) == (50, 35)
-    for words in (["atlas", "--entities", "3"], ["--entities", "3"], []):
+    for words in (
+        ["atlas", "--entities", "3"],
+        ["--entities", "3"],
+        [],
+        ["--entities", "3", "--relations", "1", "--search"],
+    ):
         assert "either a graph or both" in str(run(app, ["theory", "bounds", *words]).exception)
     assert "no such" in str(run(app, ["theory", "bounds", "no/such.tsv"]).exception)
+
+
+def test_the_command_can_search_for_lower_ranks(tmp_path):
+    """By degrees a relation of all pairs looks hard; it is of rank 1."""
+    data = tmp_path / "all.tsv"
+    data.write_text("".join(f"a{i}\tr\tb{j}\n" for i in range(4) for j in range(5)))
+    words = ["theory", "bounds", str(data), "--json"]
+    simple, searched = (
+        json.loads(CliRunner().invoke(app, [*words, *more]).stdout) for more in ([], ["--search"])
+    )
+    assert simple["rounding_ranks"] == [8]
+    assert searched["rounding_ranks"] == [1]

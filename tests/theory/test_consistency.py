@@ -1,5 +1,6 @@
 """Consistency: the check, its bound on rounding, and the constructions of Theorems 11 and 12."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import NAMES, model_of, random_model, scores, seeds, whole
+from scipy.optimize import linprog
 
 import bilink
 from bilink.errors import BilinkError
@@ -16,6 +18,7 @@ from bilink.theory.consistency import check_consistency
 from bilink.theory.consistent_models import consistent_model
 from bilink.theory.factors import Factors
 from bilink.theory.floating import error_bound
+from bilink.theory.relations import RelationFacts
 from bilink.theory.universality import represent
 
 EVERY = [*NAMES, "transe-l1"]
@@ -117,12 +120,13 @@ def test_theorem_11_rescal_is_consistent_exactly(seed, n, k):
     factors, tensor = random_factors(seed, n, k)
     model = consistent_model(factors, "rescal")
     assert model.dim == max(1, min(n, 2 * sum(f.left.shape[1] for f in factors)))
-    expected = [f.left @ f.right.T for f in factors]
+    few = 2 * sum(f.left.shape[1] for f in factors) > n  # Theorem 5: the facts themselves
+    expected = tensor * 1.0 if few else np.array([f.left @ f.right.T for f in factors])
     np.testing.assert_array_equal(scores(model), expected)
     if tensor.any():
         found = check_consistency(model, facts_of(tensor))
         assert found.certified
-        assert found.margin == naive_margin(tensor, np.array(expected))
+        assert found.margin == naive_margin(tensor, expected)
         assert found.margin_over_error == math.inf  # integers: nothing was rounded
 
 
@@ -135,15 +139,18 @@ def test_theorem_12_and_corollary_4_complex_and_hole(name, seed, n, k):
     paper = consistent_model(factors, name, "paper")
     tight = consistent_model(factors, name, "tight")
     full = sum(min(n, 2 * r) for r in widths)
-    small = sum(min(n, -(-3 * r // 2)) for r in widths)
+    small = min(n * (n + 1) // 2, sum(min(n, -(-3 * r // 2)) for r in widths))
     if name == "complex":
         assert paper.dim == max(1, full)
         assert tight.dim <= max(1, small)
     else:
         assert paper.dim == 2 * full + 1
         assert tight.dim <= 2 * small + 1
+    np.testing.assert_allclose(scores(paper), expected, atol=1e-11)
+    for made, product, facts in zip(scores(tight), expected, tensor, strict=True):
+        off = min(abs(made - product).max(), abs(made - facts).max())  # facts if these cost less
+        assert off < 1e-11
     for model in (paper, tight):
-        np.testing.assert_allclose(scores(model), expected, atol=1e-11)
         if tensor.any():
             assert check_consistency(model, facts_of(tensor)).certified
 
@@ -159,6 +166,15 @@ def test_wide_factors_of_many_entities_keep_the_sizes_of_the_theorems():
         found = check_consistency(consistent_model(factors, name), facts_of(tensor))
         assert found.certified
         assert found.margin_over_error > 1e6
+
+
+def test_many_relations_of_few_entities_share_what_all_matrices_need():
+    """N(N + 1)/2 coordinates carry any number of relations, exactly."""
+    factors, tensor = random_factors(3, 4, 12)
+    for name, size in (("complex", 4 * 5 // 2), ("hole", 4 * 5 - 2)):
+        model = consistent_model(factors, name)
+        assert model.dim == size
+        assert check_consistency(model, facts_of(tensor)).certified
 
 
 def test_one_flipped_fact_is_noticed():
@@ -205,6 +221,72 @@ def test_theorems_9_and_10_distmult_and_transe_have_inconsistent_graphs():
         for name, facts in (("distmult", [(0, 0, 1)]), ("transe", [(0, 0, 0)])):
             model = random_model(name, 3, seed, 2, 1)
             assert not check_consistency(model, np.array(facts)).consistent
+
+
+def boolean_matrices(n):
+    for bits in itertools.product([False, True], repeat=n * n):
+        yield np.array(bits).reshape(n, n)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_theorem_9_distmult_holds_the_symmetric_graphs_and_no_others(n):
+    """All graphs of one relation; a symmetric matrix has real eigenvalues as DistMult's weights."""
+    for facts in boolean_matrices(n):
+        if not facts.any():
+            continue
+        symmetric = np.array_equal(facts, facts.T)
+        assert symmetric == (relation_facts(facts).lost_by_distmult() == 0)
+        if symmetric:
+            values, vectors = np.linalg.eigh(facts * 1.0)
+            model = model_of("distmult", n, vectors, values[None])
+            assert check_consistency(model, facts_of(facts[None])).certified
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_theorem_10_transe_holds_the_graphs_that_a_solver_says_it_does(n):
+    """All graphs of one relation, TransE of any size.
+
+    Scores are −Dᵢⱼ + cⱼ − cᵢ up to a constant, where D is a sum of squared distances on lines.
+    Those of whole numbers are an inner bound on all D, and all D ≥ 0 an outer one.  Where both
+    programs agree, the answer is exact.
+    """
+    lines = {
+        tuple((np.subtract.outer(x, x) ** 2).ravel().tolist())
+        for x in itertools.product(range(n + 1), repeat=n)
+    }
+    inner = [np.array(line).reshape(n, n) for line in sorted(lines)[1:]]
+    outer = [np.zeros((n, n)) for _ in itertools.combinations(range(n), 2)]
+    for part, (i, j) in zip(outer, itertools.combinations(range(n), 2), strict=True):
+        part[i, j] = part[j, i] = 1
+    turns = [list(turn) for turn in itertools.permutations(range(n))]
+    missed = 0
+    for facts in boolean_matrices(n):
+        key = facts.tobytes()
+        if key != min(facts[np.ix_(turn, turn)].tobytes() for turn in turns):
+            continue  # another order of the entities
+        possible = linear_program(facts, inner)
+        assert possible == linear_program(facts, outer)
+        lost = relation_facts(facts).lost_by_transe()
+        assert lost == 0 or not possible
+        missed += lost == 0 and not possible
+    assert missed == (n == 3)  # the bound on what is lost is a lower one
+
+
+def linear_program(facts, distances):
+    """Whether some mixture of distances, c and threshold part the facts from the others."""
+    n = len(facts)
+    rows = []
+    for i, j in itertools.product(range(n), repeat=2):
+        shift = np.eye(n)[j] - np.eye(n)[i]
+        score = np.array([*(-part[i, j] for part in distances), *shift, -1.0])
+        rows.append(-score if facts[i, j] else score)
+    free = [(0, None)] * len(distances) + [(None, None)] * (n + 1)
+    nothing = np.zeros(len(free))
+    return linprog(nothing, np.array(rows), np.full(n * n, -1.0), bounds=free).status == 0
+
+
+def relation_facts(facts):
+    return RelationFacts(0, len(facts), *np.nonzero(facts))
 
 
 def test_all_splits_of_a_graph_count_and_train_can_be_asked_alone():

@@ -15,7 +15,8 @@ from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError
 from bilink.models.storage import load_model, save_model
 from bilink.runs.constructed import construct_run
-from bilink.theory.construct import _stored, consistent_model, construct, sizes
+from bilink.theory.consistent_models import consistent_model, sizes
+from bilink.theory.construct import _stored, construct
 from bilink.theory.factors import Factors
 from bilink.theory.rounding.certificates import model_margin
 from conftest import random_graph
@@ -106,10 +107,13 @@ def test_a_constructed_run_ranks_its_own_facts_first(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_relations_without_facts_and_a_single_entity_are_no_trouble(name):
+def test_relations_without_facts_are_no_trouble_but_a_single_entity_is_refused(name):
     none = np.empty((0, 3), dtype=np.int32)
     relations = Vocabulary("relation", ("r", "empty"))
-    for triples, n in (([[0, 0, 1], [1, 0, 2]], 3), ([[0, 0, 0]], 1), (none, 2)):
+    alone = Graph("g", Vocabulary("entity", ("e",)), relations, [[0, 0, 0]], none, none)
+    with pytest.raises(BilinkError, match="at least two entities"):
+        construct(alone, name)
+    for triples, n in (([[0, 0, 1], [1, 0, 2]], 3), (none, 2)):
         entities = Vocabulary("entity", tuple(f"e{i}" for i in range(n)))
         made = construct(Graph("g", entities, relations, triples, none, none), name, effort=EFFORT)
         assert made.certified

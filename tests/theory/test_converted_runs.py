@@ -149,6 +149,9 @@ def test_ensembles_that_are_no_single_form_are_refused(trained, tmp_path):
     bilink.combine(members, out=tmp_path / "sides", shrinkage=1.0)
     with pytest.raises(BilinkError, match="--same-sides"):
         convert_run(tmp_path / "sides", "rescal", tmp_path / "one")
+    for options in ({"dim": 500}, {"construction": "paper"}):
+        with pytest.raises(BilinkError, match="summed size"):
+            convert_run(tmp_path / "sides", "rescal", tmp_path / "one", **options)
     bilink.combine(members, out=tmp_path / "platt", method="platt")
     with pytest.raises(BilinkError, match="no bilinear form"):
         convert_run(tmp_path / "platt", "rescal", tmp_path / "one")

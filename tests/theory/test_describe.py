@@ -117,16 +117,18 @@ def test_the_sizes_are_those_of_the_models():
             assert construct(graph, name, effort=EFFORT).model.dim == size
 
 
-def test_one_entity_and_empty_relations():
-    found = describe(graph_of([(0, 0, 0)], 1, 2), effort=EFFORT).to_dict()
+def test_empty_relations_ask_for_nothing():
+    found = describe(graph_of([(0, 0, 0), (1, 0, 1)], 2, 2), effort=EFFORT).to_dict()
     one, empty = found["relations"]
     assert one["rounding_rank"]["upper"] == 1
     assert (empty["facts"], empty["category"], empty["rounding_rank"]["upper"]) == (0, None, 0)
     assert found["lost_by_transe"] == 0
-    assert found["sizes"]["rescal"] == 1
+    assert found["sizes"]["rescal"] == 2
 
 
 def test_a_graph_without_relations_and_splits_that_are_none_are_refused():
+    with pytest.raises(BilinkError, match="at least two entities"):
+        describe(graph_of([(0, 0, 0)], 1, 1))
     with pytest.raises(BilinkError, match="no relations"):
         describe(graph_of([], 2, 0))
     with pytest.raises(BilinkError, match="unknown split 'dev'"):

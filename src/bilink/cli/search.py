@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bilink.cli.data import Columns, Separator
 from bilink.cli.output import (
     complain,
     console,
@@ -36,12 +37,8 @@ def search(
     workers: Annotated[
         str, typer.Option(help="Processes on this machine, or ray, or ray://HOST:PORT.")
     ] = "1",
-    columns: Annotated[
-        str | None, typer.Option(help="Order of the columns, for example hrt or htr.")
-    ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Column separator: tab, comma, semicolon or space.")
-    ] = None,
+    columns: Columns = None,
+    separator: Separator = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Search for the best settings, then train the winner.

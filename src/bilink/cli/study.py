@@ -21,8 +21,19 @@ def wang2018(
         str, typer.Option(help="wn18, fb15k, wn18rr, fb15k-237; several with commas.")
     ] = "wn18",
     recipe: Annotated[
-        str, typer.Option(help="paper, improved; several with commas.")
-    ] = "paper,improved",
+        str | None,
+        typer.Option(
+            help="paper, improved; several with commas [both; none beside a search]. Other "
+            "recipes that were run before stand in the tables too."
+        ),
+    ] = None,
+    search: Annotated[
+        Path | None,
+        typer.Option(help="Search the settings in this space file; see docs/search.md."),
+    ] = None,
+    workers: Annotated[
+        str, typer.Option(help="Of the search: processes on this machine, or ray.")
+    ] = "1",
     out: Annotated[Path, typer.Option(help="Folder for what is found.")] = Path(
         "study/results/wang2018"
     ),
@@ -32,25 +43,43 @@ def wang2018(
     tables_only: Annotated[
         bool, typer.Option("--tables", help="Only write the tables anew from what is there.")
     ] = False,
+    plain: Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")] = False,
 ) -> None:
     """The study of Wang, Gemulla and Li (2018): models, ensembles, tables.
 
-    Goes on where it was stopped. For example: `bilink study wang2018 --data wn18`.
+    Goes on where it was stopped. For example: `bilink study wang2018 --data wn18`, or
+    `bilink study wang2018 --data umls --search space.toml`.
     """
     from bilink._files import write_text
+    from bilink.distributed.executor import executor_for
+    from bilink.study.pictures import draw
+    from bilink.study.searching import all_studies, read_spaces, searched_study
     from bilink.study.tables import markdown
-    from bilink.study.wang2018 import Hooks, Stopped, studies_of
+    from bilink.study.wang2018 import RECIPES, Hooks, Stopped, studies_of
 
+    spaces = read_spaces(search) if search is not None else None
+    executor = executor_for(workers) if spaces else None
+    wanted = recipe.split(",") if recipe else [] if spaces else list(RECIPES)
     for name in data.split(","):
         with stop_at_signal() as should_stop:
             hooks = Hooks(complain, training_bar, should_stop)
-            studies = studies_of(name, recipe.split(","), out=out, work=work, hooks=hooks)
+            studies = studies_of(name, wanted, out=out, work=work, hooks=hooks)
             try:
+                if spaces and not tables_only:
+                    places = {"out": out, "work": work}
+                    studies.append(
+                        searched_study(name, spaces, **places, hooks=hooks, executor=executor)
+                    )
                 for study in () if tables_only else studies:
                     study.run()
             except Stopped:
                 complain("stopped; the same command goes on from here")
                 raise typer.Exit(130) from None
+        studies = all_studies(name, out=out, work=work)
         path = out / name / "tables.md"
         write_text(path, markdown(studies))
         say(f"the tables are in {path}")
+        if plain:
+            continue
+        for picture in draw(studies, out / name):
+            say(f"a picture is in {picture}")

@@ -77,6 +77,15 @@ def describe(
     _show(found, most)
 
 
+def search_ranks(graph: Any) -> list[int]:
+    """Upper bounds on the rounding ranks of a graph's relations, with a bar."""
+    from bilink.theory.describe import describe as find
+
+    with progress_bar("bounding rounding ranks", len(graph.triples)) as advance:
+        found = find(graph, threads=os.cpu_count() or 1, progress=advance)
+    return [relation.rounding_rank.upper for relation in found.relations]
+
+
 def construct(
     data: Data,
     model: Annotated[str, typer.Option(help="rescal, complex or hole.")],
@@ -135,7 +144,7 @@ def _show(found: Any, most: int) -> None:
             r.relation,
             f"{r.facts:,}",
             r.category or "",
-            "" if r.symmetry is None else f"{r.symmetry:.0%}",
+            *("" if x is None else f"{x:.0%}" for x in (r.symmetry, r.reflexivity)),
             _range(r.rounding_rank),
             f"{r.lost_by_distmult:,}",
             f"{r.lost_by_transe:,}",
@@ -148,6 +157,7 @@ def _show(found: Any, most: int) -> None:
         "facts",
         "category",
         "symmetric",
+        "reflexive",
         "rounding rank",
         "lost by DistMult",
         "by TransE",
@@ -156,6 +166,9 @@ def _show(found: Any, most: int) -> None:
     console.print(table(header, rows))
     if len(ordered) > most:
         say(f"… and {len(ordered) - most:,} more (--most)", style="dim")
+    empty = sum(not r.facts for r in ordered)
+    if empty:
+        say(f"{empty:,} relation(s) have no facts in these splits; every model is consistent there")
     result = found.to_dict()
     ranks = result["rounding_ranks"]
     say(

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bilink.cli.data import Columns, Separator
 from bilink.cli.output import (
     complain,
     console,
@@ -48,12 +49,8 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the estimate of memory and time, then stop.")
     ] = False,
-    columns: Annotated[
-        str | None, typer.Option(help="Order of the columns, for example hrt or htr.")
-    ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Column separator: tab, comma, semicolon or space.")
-    ] = None,
+    columns: Columns = None,
+    separator: Separator = None,
     list_options: Annotated[
         bool, typer.Option("--list-options", help="Print the options of --set and their defaults.")
     ] = False,

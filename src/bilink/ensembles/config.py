@@ -13,6 +13,11 @@ METHODS: dict[str, str] = {
     "average": "the mean of the members' standardised scores, the same for all relations",
     "platt": "the mean of the members' Platt-scaled probabilities (Krompaß and Tresp, 2015)",
 }
+_COMMON = {"method", "fit", "seed"}  # options that every method has
+_OWN: dict[str, set[str]] = {
+    "stack": {"shrinkage", "sides", "non_negative", "random_rivals", "hard_rivals", "triples"},
+    "average": {"random_rivals", "triples"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,18 @@ class EnsembleConfig:
         for name, least in limits.items():
             if not least <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        self._check_applies()
+
+    def _check_applies(self) -> None:
+        """An option that the method would not look at is a mistake."""
+        known = _COMMON | _OWN.get(self.method, set())
+        for field in fields(self):
+            if field.name not in known and getattr(self, field.name) != field.default:
+                having = [method for method in METHODS if field.name in _OWN.get(method, set())]
+                raise ConfigError(
+                    f"the method {self.method!r} has no option {field.name}; it belongs to "
+                    f"{' and '.join(having)}"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for TOML and JSON."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from bilink.data.graph import SPLITS, Graph
 from bilink.runs.folder import RunConfig, RunFolder
-from bilink.theory.construct import Construction, check_family, construct
+from bilink.theory.consistent_models import check_family
+from bilink.theory.construct import Construction, construct
 from bilink.training.config import TrainingConfig
 
 

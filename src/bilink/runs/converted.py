@@ -60,6 +60,11 @@ def _converted(
     if isinstance(source, TrainedRun):
         return convert(source.model, to, construction, dim)
     assert isinstance(source, CombinedRun)
+    if construction != "tight" or dim is not None:
+        raise ConfigError(
+            "an ensemble becomes RESCAL of its members' summed size; a construction and a dim are "
+            "for single models, so convert the members and combine them"
+        )
     weights = source.scorer.weights
     if to.lower() != "rescal" or source.config.method == "platt":
         raise ConfigError(

@@ -1,6 +1,7 @@
 """The paper's tables, with the published figures and ours side by side, in Markdown."""
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any
 
 from bilink.data.statistics import CATEGORIES
@@ -8,6 +9,38 @@ from bilink.models.scorer import SIDES
 from bilink.study.wang2018 import NAMES, PAPERS, Study, combos, published
 
 NOTHING = "–"
+FITS = ("paper", "stack", "best", "average", "platt")  # in the order of the tables
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A model or ensemble that is done."""
+
+    name: str  # letters: "H", "R+H+T"
+    recipe: str
+    method: str | None  # of an ensemble
+    found: dict[str, Any]  # what was measured
+
+    @property
+    def title(self) -> str:
+        """As a row of a table is called."""
+        how = f" ({self.method})" if self.method else ""
+        return f"{NAMES.get(self.name, self.name)}, {self.recipe}{how}"
+
+
+def pieces(studies: Sequence[Study]) -> Iterator[Piece]:
+    """All pieces that are done, models first."""
+    letters = [x for x in NAMES if any(x in study.settings for study in studies)]
+    for letter in letters:
+        for study in studies:
+            if found := study.read(letter):
+                yield Piece(letter, study.recipe, None, found)
+    for members in combos(letters):
+        name = "+".join(members)
+        for study in studies:
+            for method in FITS:
+                if found := study.read(f"{name} ({method})"):
+                    yield Piece(name, study.recipe, method, found)
 
 
 def markdown(studies: Sequence[Study]) -> str:
@@ -62,41 +95,31 @@ def _settings(studies: Sequence[Study]) -> str:
             penalty = rest.pop("regularization", {})
             rest |= {f"regularization.{k}": v for k, v in penalty.items()}
             text = ", ".join(f"{k}={v}" for k, v in rest.items())
-            found = study.read(letter)
-            minutes = found.get("minutes_of_training")
-            took = NOTHING if minutes is None else f"{minutes:.1f}"
+            if not (found := study.read(letter)):
+                continue
+            took = f"{found['minutes_of_training']:.1f}"
             rows.append([f"{NAMES[letter]}, {study.recipe}", str(options["dim"]), text, took])
     return table(("", "dim", "settings", "minutes"), rows)
-
-
-def _pieces(studies: Sequence[Study]) -> Iterable[tuple[str, str, dict[str, Any]]]:
-    """(what it is of, title, what was measured) of all pieces that are done."""
-    letters = [x for x in NAMES if any(x in study.settings for study in studies)]
-    for letter in letters:
-        for study in studies:
-            if found := study.read(letter):
-                yield letter, f"{NAMES[letter]}, {study.recipe}", found
-    for members in combos(letters):
-        name = "+".join(members)
-        for study in studies:
-            for method in ("paper", "stack", "best", "average", "platt"):
-                if found := study.read(f"{name} ({method})"):
-                    yield name, f"{name}, {study.recipe} ({method})", found
 
 
 def _ranking(studies: Sequence[Study]) -> str:
     theirs = published()["ranking"].get(studies[0].data, {})
     rows, seen = [], set()
-    for name, title, found in _pieces(studies):
-        if name in theirs and name not in seen:
+    for piece in pieces(studies):
+        if (name := piece.name) in theirs and name not in seen:
             seen.add(name)
             hits, mrr, mr = theirs[name]
             rows.append(
                 [f"{NAMES.get(name, name)}, published", f"{hits:.1f}", f"{mrr:.1f}", f"{mr}"]
             )
-        both = found["test"]["both"]
+        both = piece.found["test"]["both"]
         rows.append(
-            [title, f"{100 * both['hits@10']:.1f}", f"{100 * both['mrr']:.1f}", f"{both['mr']:.0f}"]
+            [
+                piece.title,
+                f"{100 * both['hits@10']:.1f}",
+                f"{100 * both['mrr']:.1f}",
+                f"{both['mr']:.0f}",
+            ]
         )
     return table(("", "Hits@10 (%)", "MRR (%)", "MR"), rows)
 
@@ -105,14 +128,16 @@ def _categories(studies: Sequence[Study]) -> str:
     theirs = published()["categories"].get(studies[0].data, {})
     head = ["", *(f"{side} {category}" for side in SIDES for category in CATEGORIES)]
     rows, seen = [], set()
-    for name, title, found in _pieces(studies):
-        if name in theirs and name not in seen:
+    for piece in pieces(studies):
+        if (name := piece.name) in theirs and name not in seen:
             seen.add(name)
             values = [f"{x:.1f}" for side in SIDES for x in theirs[name][side]]
             rows.append([f"{NAMES.get(name, name)}, published", *values])
         if name in PAPERS or len(name) > 3:
-            ours = found["test"]["categories"]
-            rows.append([title, *(_hits(ours, c, side) for side in SIDES for c in CATEGORIES)])
+            ours = piece.found["test"]["categories"]
+            rows.append(
+                [piece.title, *(_hits(ours, c, side) for side in SIDES for c in CATEGORIES)]
+            )
     return table(head, rows)
 
 
@@ -124,23 +149,24 @@ def _hits(categories: dict[str, Any], category: str, side: str) -> str:
 def _classification(studies: Sequence[Study]) -> str:
     theirs = published()["classification"].get(studies[0].data, {})
     rows = []
-    for name, title, found in _pieces(studies):
-        ours = [found[k]["accuracy"] for k in ("classification_any_entity", "classification")]
-        said = f"{theirs[name]:.1f}" if name in theirs else NOTHING
-        rows.append([title, said, *(f"{100 * x:.1f}" for x in ours)])
+    for piece in pieces(studies):
+        kinds = ("classification_any_entity", "classification")
+        ours = [piece.found[kind]["accuracy"] for kind in kinds]
+        said = f"{theirs[piece.name]:.1f}" if piece.name in theirs else NOTHING
+        rows.append([piece.title, said, *(f"{100 * x:.1f}" for x in ours)])
     return table(("", "published", "any entity", "in position"), rows)
 
 
 def _significance(studies: Sequence[Study]) -> str:
     rows = []
-    for _, title, found in _pieces(studies):
-        if "(stack)" not in title:
+    for piece in pieces(studies):
+        if piece.method != "stack":
             continue
-        for rival, test in found["against"].items():
+        for rival, test in piece.found["against"].items():
             low, high = test["interval95"]
             rows.append(
                 [
-                    f"{title} against {NAMES.get(rival, rival)}",
+                    f"{piece.title} against {NAMES.get(rival, rival)}",
                     f"{test['difference']:+.4f}",
                     f"{low:+.4f} to {high:+.4f}",
                     f"{test['p_value']:.4f}",

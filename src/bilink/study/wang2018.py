@@ -40,6 +40,7 @@ from bilink.training.loop import INTERRUPTED
 NAMES = {"R": "RESCAL", "H": "HolE", "T": "TransE", "D": "DistMult", "C": "ComplEx"}
 PAPERS = ("R", "H", "T")  # the models of the paper
 RECIPES = ("paper", "improved")
+SEARCHED = "searched"  # the recipe whose settings a search finds; see searching.py
 METHODS = ("stack", "paper")  # of every combination
 BASELINES = ("best", "average", "platt")  # of the largest combinations only
 LIKE = {"wn18rr": "wn18", "fb15k-237": "fb15k"}  # settings that were tuned on another graph
@@ -62,11 +63,18 @@ class Study:
     """All pieces of one graph and recipe."""
 
     def __init__(
-        self, data: str, recipe: str, *, out: Path, work: Path, hooks: Hooks | None = None
+        self,
+        data: str,
+        recipe: str,
+        *,
+        out: Path,
+        work: Path,
+        hooks: Hooks | None = None,
+        settings: Mapping[str, dict[str, Any]] | None = None,
     ):
         self.data, self.recipe, self._hooks = data, recipe, hooks or Hooks()
-        self.settings = settings(data, recipe)
-        self.out, self._work = out / data / recipe, work / data / recipe
+        self.settings = recorded_settings(data, recipe) if settings is None else settings
+        self.out, self.work = out / data / recipe, work / data / recipe
         self._rankings: dict[str, EntityRanking] = {}
 
     @cached_property
@@ -92,7 +100,7 @@ class Study:
         options = dict(self.settings[letter])
         name, dim = options.pop("model"), options.pop("dim")
         job = prepare(self.graph, name, dim, options)
-        path = self._work / letter
+        path = self.work / letter
         if not (path / "model.safetensors").exists():
             self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
         with self._epochs(job.config.training.epochs) as on_epoch:
@@ -107,7 +115,7 @@ class Study:
         return self._hooks.on_epoch(epochs) if self._hooks.on_epoch else nullcontext(nothing)
 
     def _measure_model(self, letter: str) -> None:
-        key = _key({"graph": self.graph.fingerprint, **self.settings[letter]})
+        key = key_of({"graph": self.graph.fingerprint, **self.settings[letter]})
         if self._done(letter, key):
             return
         run = self.model(letter)
@@ -117,7 +125,7 @@ class Study:
         place = self.out / letter
         place.mkdir(parents=True, exist_ok=True)
         for name in ("config.toml", "history.jsonl"):
-            shutil.copy(self._work / letter / name, place / name)
+            shutil.copy(self.work / letter / name, place / name)
         self._keep(letter, key, found)
 
     # -- ensembles -------------------------------------------------------------------------------
@@ -126,7 +134,7 @@ class Study:
         name = f"{'+'.join(members)} ({method})"
         config = EnsembleConfig(method=method)  # type: ignore[arg-type]
         parts = {letter: dict(self.settings[letter]) for letter in members}
-        key = _key({"graph": self.graph.fingerprint, "members": parts, **config.to_dict()})
+        key = key_of({"graph": self.graph.fingerprint, "members": parts, **config.to_dict()})
         if self._done(name, key):
             return
         if self._hooks.should_stop():
@@ -179,7 +187,8 @@ class Study:
     def _keep(self, name: str, key: str, found: Mapping[str, Any]) -> None:
         place = self.out / name
         place.mkdir(parents=True, exist_ok=True)
-        command = f"bilink study wang2018 --data {self.data} --recipe {self.recipe}"
+        how = "--search SPACE.toml" if self.recipe == SEARCHED else f"--recipe {self.recipe}"
+        command = f"bilink study wang2018 --data {self.data} {how}"
         head = {"key": key, "command": command, "bilink": bilink.__version__}
         text = json.dumps({**head, **found}, indent=1)
         write_text(place / "metrics.json", text + "\n")
@@ -208,14 +217,14 @@ def studies_of(data: str, recipes: Sequence[str], **places: Any) -> list[Study]:
 def has_settings(data: str, recipe: str) -> bool:
     """Whether a recipe has settings for a graph."""
     try:
-        return bool(settings(data, recipe))
+        return bool(recorded_settings(data, recipe))
     except ConfigError:
         if recipe not in RECIPES:
             raise
         return False
 
 
-def settings(data: str, recipe: str) -> dict[str, dict[str, Any]]:
+def recorded_settings(data: str, recipe: str) -> dict[str, dict[str, Any]]:
     """For each model of a recipe, its options."""
     if recipe not in RECIPES:
         raise ConfigError(f"unknown recipe {recipe!r}; there are {', '.join(RECIPES)}")
@@ -240,7 +249,8 @@ def _toml(name: str) -> dict[str, Any]:
     return tomllib.loads(files("bilink.study").joinpath(name).read_text(encoding="utf-8"))
 
 
-def _key(determined_by: Mapping[str, Any]) -> str:
+def key_of(determined_by: Mapping[str, Any]) -> str:
+    """A hash of all that determines a piece."""
     text = json.dumps({**determined_by, "bilink": bilink.__version__}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -16,6 +16,7 @@ import numpy as np
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError
 from bilink.models.registry import family as find_family
+from bilink.theory.consistent_models import paper_sizes, sizes
 from bilink.theory.conversions import ARROWS
 from bilink.theory.lower_bounds import paper_bound, warren_bound
 from bilink.theory.slices import inertia_bound
@@ -113,7 +114,7 @@ def bounds(
         )
     ranks = None if rounding_ranks is None else tuple(map(int, rounding_ranks))
     cells = [_universal(row, entities, relations) for row in ROWS]
-    cells += [_consistent(row, entities, relations, ranks) for row in ROWS]
+    cells += [_consistent(row, entities, ranks) for row in ROWS]
     cells += [_subsumes(row, column, dim, relations) for row in ROWS for column in SUBSUMED]
     return Bounds(
         entities=entities,
@@ -126,9 +127,12 @@ def bounds(
     )
 
 
-def bounds_of(graph: Graph, dim: int | None = None) -> Bounds:
-    """Table 1 for a graph, with what its degrees say of its rounding ranks."""
-    return bounds(len(graph.entities), len(graph.relations), dim, degree_ranks(graph))
+def bounds_of(
+    graph: Graph, dim: int | None = None, rounding_ranks: Sequence[int] | None = None
+) -> Bounds:
+    """Table 1 for a graph; by default with what its degrees say of its rounding ranks."""
+    ranks = degree_ranks(graph) if rounding_ranks is None else rounding_ranks
+    return bounds(len(graph.entities), len(graph.relations), dim, ranks)
 
 
 def degree_ranks(graph: Graph) -> list[int]:
@@ -185,27 +189,31 @@ def _universal(row: str, n: int, k: int) -> Cell:
     )
 
 
-def _consistent(row: str, n: int, k: int, ranks: tuple[int, ...] | None) -> Cell:
+def _consistent(row: str, n: int, ranks: tuple[int, ...] | None) -> Cell:
     if row in _NO:
         return _never(row, "consistent", *_NO[row])
     paper, theorem, formula, source = _CONSISTENT[row]
     if ranks is None:
         return Cell(row, "consistent", paper, theorem, None, formula, source, None, False)
-    double = max(1, 2 * sum(ranks))
-    thirds = max(1, sum(min(-(-3 * r // 2), inertia_bound(n)) for r in ranks))
-    old, new = {
-        "rescal": (min(n, double), min(n, double)),
-        "hole": (2 * min(k * n, double) + 1, 2 * thirds + 1),
-        "complex": (min(k * n, double), thirds),
-    }[row]
+    old, new = paper_sizes(ranks, n)[row], sizes(ranks, n)[row]
     return Cell(row, "consistent", paper, theorem, old, formula, source, new, False)
 
 
-_BY_FACTORS = "theory.slices.by_factors"
+_MADE = "theory.consistent_models"
 _CONSISTENT = {
     "rescal": ("min{N, 2Σrr}", "Theorem 11", "min{N, 2Σrr}", "Theorem 11"),
-    "hole": ("2 min{KN, 2Σrr} + 1", "Corollary 4", "2Σ min{⌈3rr/2⌉, f(N)} + 1", _BY_FACTORS),
-    "complex": ("min{KN, 2Σrr}", "Theorem 12", "Σ min{⌈3rr/2⌉, f(N)}", _BY_FACTORS),
+    "hole": (
+        "2 min{KN, 2Σrr} + 1",
+        "Corollary 4",
+        "min{N(N + 1) − 2, 2Σ min{⌈3rr/2⌉, f(N)} + 1} or less",
+        _MADE,
+    ),
+    "complex": (
+        "min{KN, 2Σrr}",
+        "Theorem 12",
+        "min{N(N + 1)/2, Σ min{⌈3rr/2⌉, f(N)}}",
+        _MADE,
+    ),
 }
 
 

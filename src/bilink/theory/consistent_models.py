@@ -1,6 +1,12 @@
-"""Consistent models from factors: the constructions of Theorems 11 and 12 and Corollary 4."""
+"""Consistent models from factors: the constructions of Theorems 11 and 12 and Corollary 4.
+
+"paper" is as Wang et al. (2018) have it.  "tight" takes fewer coordinates: ⌈3r/2⌉ in ComplEx for a
+relation of rank r instead of 2r, none for a relation that is another's copy or inverse, and never
+more than what any facts of so many entities can be expressed with.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,59 +17,185 @@ from bilink.theory.counterexamples import counterexample
 from bilink.theory.factors import Factors
 from bilink.theory.mixed import Mixed, mixed_size, side_by_side
 from bilink.theory.sizes import check_fits
-from bilink.theory.slices import by_factors, by_inertia, by_schur, inertia_bound
+from bilink.theory.slices import (
+    by_factors,
+    by_inertia,
+    by_schur,
+    inertia_bound,
+    shared_coordinates,
+)
+
+FAMILIES = ("rescal", "complex", "hole")
 
 
 def consistent_model(factors: Sequence[Factors], name: str, construction: str = "tight") -> Model:
-    """A model that is consistent with the facts that the factors of its relations tell apart.
+    """A model, in float64, that is consistent with the facts that the factors tell apart.
 
-    With rₖ columns for relation k the sizes are min{N, 2Σrₖ} for RESCAL (Th. 11), 2Σrₖ for ComplEx
-    (Th. 12) and 4Σrₖ + 1 for HolE (Cor. 4) with ``construction="paper"``.  With "tight" ComplEx
-    takes Σ⌈3rₖ/2⌉, and HolE at most twice as much and one.  No relation takes more than what any
-    matrix can be expressed with.
+    Its relation k scores as left · rightᵀ of its factors; or, where the entities are so few that
+    the facts themselves need fewer coordinates, 1 for facts and 0 for other pairs.  Where two
+    relations have the very same arrays, perhaps left and right exchanged, they share coordinates,
+    unless the construction is the paper's.
     """
-    _check_factors(factors)
-    found = find_family(name)
+    _check(factors)
+    name = check_family(name)
     if construction not in ("paper", "tight"):
         raise ConfigError(f"construction must be paper or tight, not {construction!r}")
-    if found.name == "rescal":
-        return _rescal_of(factors)
-    if found.name not in ("complex", "hole"):
-        raise ConfigError(
-            f"{found.title} is not consistent with every graph at any size: "
-            f"{counterexample(found.name)}"
-        )
     paper = construction == "paper"
-    n, widths = len(factors[0].left), [factor.left.shape[1] for factor in factors]
-    pairs = sum(min(n, 2 * width if paper else -(-3 * width // 2)) for width in widths)
-    check_fits(found.name, mixed_size(found.name, pairs, 0), n, len(factors))
-    slice_form = _paper_form if paper else _tight_form
-    form = side_by_side([slice_form(factor) for factor in factors])
-    return form.to_model(found.name)
+    slices = _Slices.apart(factors) if paper else _Slices.sharing(factors)
+    size = (paper_sizes if paper else sizes)(slices.ranks, slices.n)[name]
+    check_fits(name, size, slices.n, len(factors))
+    if name == "rescal":
+        return _rescal(slices)
+    return (_paper_form if paper else _tight_form)(slices, name).to_model(name)
 
 
-def _rescal_of(factors: Sequence[Factors]) -> Model:
-    """Entities (L₁ Q₁ … L_K Q_K), relations [[0, I], [0, 0]] in their own block."""
-    n, widths = len(factors[0].left), [factor.left.shape[1] for factor in factors]
-    dim = max(1, min(n, 2 * sum(widths)))
-    check_fits("rescal", dim, n, len(factors))
-    matrices = np.zeros((len(factors), dim, dim))
-    if dim < 2 * sum(widths):  # A = I, as in Theorem 5
-        for matrix, factor in zip(matrices, factors, strict=True):
-            matrix[:] = factor.left @ factor.right.T
-        entities = np.eye(n)
-    else:
-        entities = np.hstack([side for f in factors for side in (f.left, f.right)])
-        entities = entities if entities.shape[1] else np.zeros((n, 1))
-        start = 0
-        for matrix, width in zip(matrices, widths, strict=True):
-            d = start + np.arange(width)
-            matrix[d, d + width] = 1
-            start += 2 * width
-    return Model(find_family("rescal"), dim, entities, matrices.reshape(len(factors), -1))
+def check_family(name: str) -> str:
+    """The family's own name; one that cannot be consistent with every graph is refused."""
+    found = find_family(name)
+    if found.name not in FAMILIES:
+        raise ConfigError(
+            f"{found.title} cannot tell the facts of every graph apart, at any size; there are "
+            f"{', '.join(FAMILIES)}. {counterexample(found.name)}"
+        )
+    return found.name
 
 
-def _paper_form(factor: Factors) -> Mixed:
+def sizes(ranks: Sequence[int], n: int) -> dict[str, int]:
+    """The sizes that suffice for distinct relations of these rounding ranks among n entities."""
+    most = inertia_bound(n)
+    pairs = odd = 0
+    for r in ranks:
+        by_columns = _coordinates(r)
+        few = sum(by_columns) <= most
+        pairs += by_columns[0] if few else most
+        odd += by_columns[1] if few else 0
+    return {
+        "rescal": max(1, min(n, 2 * sum(ranks))),
+        **{
+            name: min(mixed_size(name, pairs, odd), mixed_size(name, n * (n - 1) // 2, n))
+            for name in ("complex", "hole")
+        },
+    }
+
+
+def paper_sizes(ranks: Sequence[int], n: int) -> dict[str, int]:
+    """What Theorems 11 and 12 and Corollary 4 give for relations of these ranks."""
+    total, k = sum(ranks), len(ranks)
+    return {
+        "rescal": max(1, min(n, 2 * total)),
+        "complex": max(1, min(k * n, 2 * total)),
+        "hole": 2 * min(k * n, 2 * total) + 1,
+    }
+
+
+# -- which relations share what --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Slices:
+    """The distinct factors, and for each relation which ones it has, and if it is the inverse."""
+
+    factors: list[Factors]
+    of_relation: list[tuple[int, bool]]
+
+    @classmethod
+    def apart(cls, factors: Sequence[Factors]) -> "_Slices":
+        return cls(list(factors), [(k, False) for k in range(len(factors))])
+
+    @classmethod
+    def sharing(cls, factors: Sequence[Factors]) -> "_Slices":
+        seen: dict[tuple[int, int], tuple[int, bool]] = {}
+        distinct: list[Factors] = []
+        for factor in factors:
+            key = (id(factor.left), id(factor.right))
+            if key not in seen:
+                seen[key] = (len(distinct), False)
+                seen.setdefault(key[::-1], (len(distinct), True))
+                distinct.append(factor)
+        return cls(distinct, [seen[id(f.left), id(f.right)] for f in factors])
+
+    @property
+    def n(self) -> int:
+        return len(self.factors[0].left)
+
+    @property
+    def ranks(self) -> list[int]:
+        return [factor.left.shape[1] for factor in self.factors]
+
+    def facts(self) -> np.ndarray:
+        """The facts of every relation as numbers, (K, N, N)."""
+        found = [_facts(factor) for factor in self.factors]
+        return np.stack([found[k].T if turned else found[k] for k, turned in self.of_relation])
+
+
+def _facts(factor: Factors) -> np.ndarray:
+    return (factor.left @ factor.right.T > factor.threshold).astype(np.float64)
+
+
+# -- RESCAL ----------------------------------------------------------------------------------------
+
+
+def _rescal(slices: _Slices) -> Model:
+    """Entities (L₁ Q₁ L₂ Q₂ …), relations [[0, I], [0, 0]] in their block, or its transpose."""
+    n, ranks, number = slices.n, slices.ranks, len(slices.of_relation)
+    dim = max(1, 2 * sum(ranks))
+    family = find_family("rescal")
+    if dim > n:  # A = I and R = the facts, as in Theorem 5
+        return Model(family, n, np.eye(n), slices.facts().reshape(number, -1))
+    entities = np.hstack([side for f in slices.factors for side in (f.left, f.right)])
+    entities = entities if entities.shape[1] else np.zeros((n, 1))
+    matrices = np.zeros((number, dim, dim))
+    starts = np.append(0, 2 * np.cumsum(ranks))
+    for matrix, (k, turned) in zip(matrices, slices.of_relation, strict=True):
+        d = starts[k] + np.arange(ranks[k])
+        if turned:
+            matrix[d + ranks[k], d] = 1
+        else:
+            matrix[d, d + ranks[k]] = 1
+    return Model(family, dim, entities, matrices.reshape(number, -1))
+
+
+# -- ComplEx and HolE ------------------------------------------------------------------------------
+
+
+def _coordinates(rank: int) -> tuple[int, int]:
+    """How many complex and real ones ``by_factors`` takes for one relation."""
+    return 3 * (rank // 2) + rank % 2, rank % 2
+
+
+def _tight_form(slices: _Slices, name: str) -> Mixed:
+    n = slices.n
+    form = _weighed(side_by_side([_tight_slice(factor) for factor in slices.factors]), slices)
+    if mixed_size(name, n * (n - 1) // 2, n) < form.size(name):
+        return shared_coordinates(slices.facts(), np.eye(n))
+    return form
+
+
+def _tight_slice(factor: Factors) -> Mixed:
+    n, rank = factor.left.shape
+    if sum(_coordinates(rank)) > inertia_bound(n):
+        return by_inertia(_facts(factor), np.eye(n))
+    return by_factors(*_alike(factor.left, factor.right))
+
+
+def _weighed(form: Mixed, slices: _Slices) -> Mixed:
+    """The weights of the distinct relations → of all; conjugate weights transpose a relation."""
+    own = [k for k, _ in slices.of_relation]
+    turned = np.array([turned for _, turned in slices.of_relation])[:, None]
+    pair_weights = form.pair_weights[own]
+    return Mixed(
+        form.pairs,
+        np.where(turned, pair_weights.conj(), pair_weights),
+        form.reals,
+        form.real_weights[own],
+    )
+
+
+def _paper_form(slices: _Slices, name: str) -> Mixed:
+    return side_by_side([_paper_slice(factor) for factor in slices.factors])
+
+
+def _paper_slice(factor: Factors) -> Mixed:
     """The product LQᵀ within the span of L and Q, by its Schur form."""
     n, width = factor.left.shape
     if 2 * width >= n:
@@ -72,14 +204,16 @@ def _paper_form(factor: Factors) -> Mixed:
     return by_schur(triangle[:, :width] @ triangle[:, width:].T, basis)
 
 
-def _tight_form(factor: Factors) -> Mixed:
-    n, width = factor.left.shape
-    if -(-3 * width // 2) > inertia_bound(n):
-        return by_inertia(factor.left @ factor.right.T, np.eye(n))
-    return by_factors(factor.left, factor.right)
+def _alike(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same products from vectors of like sizes; by a power of two, which rounds nothing."""
+    largest = [np.abs(side).max(initial=0) for side in (left, right)]
+    if not all(largest):
+        return left, right
+    scale = 2.0 ** np.round(np.log2(largest[1] / largest[0]) / 2)
+    return left * scale, right / scale
 
 
-def _check_factors(factors: Sequence[Factors]) -> None:
+def _check(factors: Sequence[Factors]) -> None:
     if not factors:
         raise DataError("a consistent model needs the factors of at least one relation (K ≥ 1)")
     n = len(factors[0].left)

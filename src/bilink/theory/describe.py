@@ -9,7 +9,7 @@ from typing import Any
 from bilink._files import user_cache, write_error, write_text
 from bilink.data.graph import SPLITS, Graph
 from bilink.errors import RunError
-from bilink.theory.construct import sizes
+from bilink.theory.consistent_models import paper_sizes, sizes
 from bilink.theory.relations import RelationFacts, each_of, facts_of, twins
 from bilink.theory.rounding.rank import RoundingRank, rounding_rank
 
@@ -72,13 +72,8 @@ class GraphTheory:
     @property
     def paper_sizes(self) -> dict[str, int]:
         """What Theorems 11 and 12 and Corollary 4 of Wang et al. (2018) give for these ranks."""
-        total = sum(r.rounding_rank.upper for r in self.relations)
-        n, k = self.entities, len(self.relations)
-        return {
-            "rescal": max(1, min(n, 2 * total)),
-            "complex": max(1, min(k * n, 2 * total)),
-            "hole": min(2 * k * n + 1, 4 * total + 1),
-        }
+        ranks = [r.rounding_rank.upper for r in self.relations]
+        return paper_sizes(ranks, self.entities)
 
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink theory describe --json`` prints it."""

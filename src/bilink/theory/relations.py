@@ -110,6 +110,11 @@ def facts_of(graph: Graph, splits: Sequence[str]) -> list[RelationFacts]:
     if not len(graph.relations):
         raise DataError(f"graph {graph.name!r} has no relations (K = 0); there is nothing to say")
     n = len(graph.entities)
+    if n < 2:
+        raise DataError(
+            f"graph {graph.name!r} has {n} entity; the theory compares pairs, and needs at least "
+            "two entities (N ≥ 2)"
+        )
     triples = np.concatenate([graph.split(split) for split in splits]).astype(np.int64)
     triples = triples[np.argsort(triples[:, 1], kind="stable")]
     ends = np.searchsorted(triples[:, 1], np.arange(len(graph.relations) + 1))
