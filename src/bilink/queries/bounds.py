@@ -19,6 +19,8 @@ from bilink.models.scorer import Scorer
 STEP = 8  # coordinates from one level to the next; rests are known at each level
 _SAMPLE = 4096  # queries and candidates that the coordinates are fitted to
 _FLAT = 1e-6  # directions with a smaller share of the candidates' energy are not blown up
+_LARGE = 1e15  # norms beyond which products may leave the range of float32
+_TINY = 1e-18  # more than what is lost where squares fall below that range
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,9 @@ class Frame:
     """What the bounds of all relations share: the directions of the candidates."""
 
     def __init__(self, scorer: Scorer):
-        self._rows = scorer.candidates.astype(np.float32, copy=False)
+        self._largest = float(_norms(scorer.candidates).max(initial=0))
+        with np.errstate(over="ignore"):  # which ``bounds`` notices
+            self._rows = scorer.candidates.astype(np.float32, copy=False)
 
     @cached_property
     def _root(self) -> tuple[np.ndarray, np.ndarray]:
@@ -61,12 +65,10 @@ class Frame:
         values = np.maximum(values, max(values[-1] * _FLAT, 1e-30))
         return (vectors * np.sqrt(values)).T, vectors / np.sqrt(values)
 
-    @cached_property
-    def _largest(self) -> float:
-        return float(_norms(self._rows).max(initial=0))
-
     def bounds(self, queries: np.ndarray, tails: np.ndarray) -> Bounds | None:
         """The bounds for these queries and candidates; None where numbers are too large."""
+        if not max(self._largest, float(_norms(queries).max(initial=0))) < _LARGE:
+            return None
         queries = queries.astype(np.float32, copy=False)
         with np.errstate(all="ignore"):
             a, b = self._bases(queries)
@@ -100,8 +102,9 @@ class Frame:
         of_queries = np.abs(one) @ np.linalg.norm(b, axis=0)
         norms = _norms(queries)
         sums = norms * of_candidates + self._largest * of_queries
-        sums += _norms(one) * float(_norms(other).max(initial=0))
-        return norms * self._largest * off + error * sums
+        sizes, largest = _norms(one), float(_norms(other).max(initial=0))
+        sums += sizes * largest
+        return norms * self._largest * off + error * sums + _TINY * (1 + sizes + largest)
 
 
 def _relative_error(n: int) -> float:
