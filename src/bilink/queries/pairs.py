@@ -23,7 +23,7 @@ from bilink.queries.bounds import STEP, Bounds, Coordinates, Frame
 from bilink.ranking.ranks import block_size, check_finite, exact_score, single_threaded_blas
 
 MEMORY_BUDGET = 10**9  # bytes
-_ROWS, _COLUMNS = 256, 2048  # of a tile; its scores stay in the cache
+_ROWS, _COLUMNS = 256, 1024  # of a tile; its scores stay in the cache
 _SEEDS = 128  # queries that are looked at in full, to begin with a high bar
 _LADDER = (
     8,
