@@ -96,7 +96,8 @@ class PairSearch:
         queries = scorer.fact_queries(heads, np.full_like(heads, relation))
         check_finite(scorer, queries)
         bounded = scorer.is_product and self._bytes() <= memory
-        bounds = self._frame.bounds(queries, tails) if bounded else None
+        with single_threaded_blas():  # threads that wait for each other suffer on a busy machine
+            bounds = self._frame.bounds(queries, tails) if bounded else None
         if bounds is None:
             size, threads = block_size(scorer, memory, self._threads)
             everything = _AllPairs(scorer, queries, heads, tails, goal)
