@@ -24,6 +24,7 @@ _HOMES = {
     "resume": "bilink.runs.job",
     "load": "bilink.runs.loading",
     "combine": "bilink.runs.combined",
+    "read_questions": "bilink.queries.questions",
     "rank_entities": "bilink.evaluation.entity_ranking",
     "classify_triples": "bilink.evaluation.classification",
     "paired_test": "bilink.evaluation.significance",
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from bilink.evaluation.entity_ranking import rank_entities as rank_entities
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model
+    from bilink.queries.questions import read_questions as read_questions
     from bilink.runs.combined import combine as combine
     from bilink.runs.job import resume as resume
     from bilink.runs.job import train as train
