@@ -7,7 +7,19 @@ from typing import Any
 
 import typer
 
-from bilink.cli import classify, data, demo, ensemble, evaluate, query, search, study, theory, train
+from bilink.cli import (
+    classify,
+    data,
+    demo,
+    ensemble,
+    evaluate,
+    query,
+    search,
+    serve,
+    study,
+    theory,
+    train,
+)
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
@@ -28,6 +40,7 @@ app.command("classify")(classify.classify)
 app.command("ensemble")(ensemble.ensemble)
 app.add_typer(study.app, name="study")
 app.command("query")(query.query)
+app.command("serve")(serve.serve)
 app.command("search")(search.search)
 app.add_typer(theory.app, name="theory")
 

@@ -1,0 +1,347 @@
+"""What the server says about a run, as plain dictionaries ready for JSON."""
+
+import math
+from dataclasses import asdict
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+import bilink
+from bilink.data.graph import SPLITS
+from bilink.data.statistics import (
+    RelatedRelations,
+    RelationStatistics,
+    related_relations,
+    relation_statistics,
+)
+from bilink.data.vocabulary import printable
+from bilink.errors import ConfigError
+from bilink.models.scorer import SIDES
+from bilink.runs.combined import CombinedRun
+from bilink.runs.run import Run
+from bilink.serving import abilities
+from bilink.serving.drawing import Map, directions, draw_map, surroundings
+from bilink.serving.facts import Facts
+from bilink.serving.typeahead import TypeAhead
+from bilink.theory.describe import kept_bounds
+from bilink.theory.relations import RelationFacts, facts_of
+
+SHOWN = 24  # facts of an entity that are shown for each relation and direction
+EXAMPLES = 3
+
+
+class Explorer:
+    """A run, with the indexes that make its answers quick."""
+
+    def __init__(self, run: Run):
+        self.run, self.graph = run, run.graph
+        entities, relations = self.graph.entities, self.graph.relations
+        self.facts = Facts(self.graph.triples, len(entities))
+        self._counts = np.bincount(self.facts.triples[:, 1], minlength=len(relations))
+        self.entities = TypeAhead(entities, self.facts.degrees)
+        self.relations = TypeAhead(relations, self._counts)
+        self.pairs = lru_cache(256)(self._pairs)
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Ask one question, so that the first caller does not wait for compiling and indexes."""
+        if len(self.graph.entities) and len(self.graph.relations):
+            names = self.graph.entities.names[0], self.graph.relations.names[0]
+            self.run.query(head=names[0], relation=names[1], k=1)
+
+    # -- the graph --------------------------------------------------------------------------------
+
+    def info(self) -> dict[str, Any]:
+        """The run and its graph in a few words."""
+        members = getattr(self.run, "members", None)
+        return {
+            "graph": self.graph.name,
+            "run": repr(self.run),
+            "members": list(members) if members else [],
+            "entities": len(self.graph.entities),
+            "relations": len(self.graph.relations),
+            "facts": len(self.facts),
+            "calibrated": abilities.calibration(self.run) is not None,
+            "audited": self.audit(k=1)["audited"],
+            "examples": self.examples,
+            "version": bilink.__version__,
+        }
+
+    @cached_property
+    def examples(self) -> list[dict[str, Any]]:
+        """Questions worth a try: frequent relations, each of its busiest head."""
+        found: list[dict[str, Any]] = []
+        for r in np.argsort(-self._counts, kind="stable")[: 4 * EXAMPLES]:
+            rows = self.facts.triples[self.facts.triples[:, 1] == r]
+            heads, counts = np.unique(rows[:, 0], return_counts=True)
+            if len(found) < EXAMPLES and len(heads) and counts.max() > 1:
+                head = heads[np.lexsort((heads, -counts))[0]]
+                found.append({"head": self._entity(head), "relation": self._relation(int(r))})
+        return found
+
+    def search(self, text: str, kind: str, k: int) -> dict[str, Any]:
+        """The best matches of what was typed."""
+        if kind == "relation":
+            ids = self.relations.search(text, k)
+            return {"matches": [self._relation(i) for i in ids]}
+        return {"matches": [self._entity(i) for i in self.entities.search(text, k)]}
+
+    def _entity(self, i: int) -> dict[str, Any]:
+        names = self.graph.entities
+        return {
+            "name": names.names[i],
+            "label": printable(names.label(i)),
+            "facts": int(self.facts.degrees[i]),
+        }
+
+    def _relation(self, i: int) -> dict[str, Any]:
+        names = self.graph.relations
+        return {
+            "name": names.names[i],
+            "label": printable(names.label(i)),
+            "facts": int(self._counts[i]),
+        }
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def query(
+        self, head: str | None, relation: str | None, tail: str | None, k: int, new: bool
+    ) -> dict[str, Any]:
+        """The answers to any question that leaves something open."""
+        given = {"head": self._name(head), "tail": self._name(tail)}
+        if relation is not None:
+            r = self.relations.find(relation)
+            given["relation"] = self.graph.relations.names[r]
+        given = {role: name for role, name in given.items() if name is not None}
+        if len(given) == 3:
+            raise ConfigError("leave one of head, relation and tail open, or ask for a score")
+        if given.keys() == {"head"} or given.keys() == {"tail"}:
+            raise ConfigError("give a relation, or the other entity, as well")
+        if not given:
+            answers = abilities.new_facts(self.run, k)
+        else:
+            answers = self.run.query(**given, k=k, new=new)
+        return {
+            "question": answers.question,
+            "answers": [self._answer(answer) for answer in answers],
+        }
+
+    def _pairs(self, relation: str | None, k: int, new: bool) -> dict[str, Any]:
+        """The answers to (?, r, ?) and (?, ?, ?), which take long enough to be kept."""
+        return self.query(None, relation, None, k, new)
+
+    def _name(self, text: str | None) -> str | None:
+        return None if text is None else self.graph.entities.names[self.entities.find(text)]
+
+    def _answer(self, answer: Any) -> dict[str, Any]:
+        entities, relations = self.graph.entities, self.graph.relations
+        return {
+            "head": answer.head,
+            "relation": answer.relation,
+            "tail": answer.tail,
+            "label": printable(answer.label),
+            "score": _finite(answer.score),
+            "probability": _finite(answer.probability),
+            "rank": answer.rank,
+            "known": answer.known,
+            "head_label": printable(entities.labels.get(answer.head, answer.head)),
+            "relation_label": printable(relations.labels.get(answer.relation, answer.relation)),
+            "tail_label": printable(entities.labels.get(answer.tail, answer.tail)),
+        }
+
+    def score(self, triples: list[tuple[str, str, str]]) -> dict[str, Any]:
+        """Scores of triples, and whether the graph holds them."""
+        find = self.entities.find, self.relations.find, self.entities.find
+        rows = [tuple(f(text) for f, text in zip(find, row, strict=True)) for row in triples]
+        ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
+        scores = self.run.scorer.score(ids)
+        probabilities = abilities.probabilities(self.run, ids, scores)
+        names, verbs = self.graph.entities.names, self.graph.relations.names
+        return {
+            "scores": [
+                {
+                    "head": names[h],
+                    "relation": verbs[r],
+                    "tail": names[t],
+                    "score": _finite(score),
+                    "probability": _finite(probability),
+                    "known": self.facts.holds(h, r, t),
+                }
+                for (h, r, t), score, probability in zip(rows, scores, probabilities, strict=True)
+            ]
+        }
+
+    def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
+        """Why the run thinks so."""
+        r = self.relations.find(relation)
+        names = self.graph.entities.names
+        h, t = (names[self.entities.find(text)] for text in (head, tail))
+        return abilities.explanation(self.run, h, self.graph.relations.names[r], t)
+
+    # -- entities ---------------------------------------------------------------------------------
+
+    def entity(self, name: str) -> dict[str, Any]:
+        """An entity's facts, by relation and direction, and those in doubt."""
+        i = self.entities.find(name)
+        groups = [
+            {
+                "relation": self._relation(group["relation"]),
+                "side": group["side"],
+                "count": len(group["others"]),
+                "entities": [self._entity(j) for j in group["others"][:SHOWN].tolist()],
+            }
+            for group in self.facts.groups(i)
+        ]
+        found = self._doubts
+        me = self.graph.entities.names[i]
+        mine = [row for row in found or () if me in (row["head"], row["tail"])]
+        return {
+            **self._entity(i),
+            "groups": groups,
+            "doubts": None if found is None else mine[:SHOWN],
+        }
+
+    def neighbours(self, name: str, k: int) -> dict[str, Any]:
+        """The entities whose vectors point most nearly the same way."""
+        i = self.entities.find(name)
+        similarity = self._directions @ self._directions[i]
+        similarity[i] = -np.inf
+        k = min(k, len(similarity) - 1)
+        best = np.argpartition(-similarity, k)[:k] if k else np.empty(0, dtype=np.int64)
+        best = best[np.lexsort((best, -similarity[best]))]
+        return {
+            "neighbours": [
+                {**self._entity(int(j)), "similarity": _finite(similarity[j])} for j in best
+            ]
+        }
+
+    def neighbourhood(self, name: str, size: int) -> dict[str, Any]:
+        """An entity, some of the entities that it has facts with, and the facts among all these."""
+        nodes, edges = surroundings(self.facts, self.entities.find(name), size)
+        used = {r for _, r, _ in edges}
+        return {
+            "nodes": [self._entity(i) for i in nodes],
+            "edges": [{"head": h, "relation": r, "tail": t} for h, r, t in edges],
+            "relations": {str(r): self._relation(r) for r in sorted(used)},
+        }
+
+    @cached_property
+    def _directions(self) -> np.ndarray:
+        return directions(self.run.scorer)
+
+    # -- relations --------------------------------------------------------------------------------
+
+    def relation(self, name: str) -> dict[str, Any]:
+        """A relation in numbers, what models can make of it, how far its scores can be trusted."""
+        r = self.relations.find(name)
+        statistics = asdict(self._statistics[r])
+        wanted = ("train", "valid", "test", "heads", "tails", "tails_per_head", "heads_per_tail")
+        return {
+            **self._relation(r),
+            **{key: statistics[key] for key in (*wanted, "category", "symmetry", "reflexivity")},
+            "related": [self._related_to(r, pair) for pair in self._alike if r in _ends(pair)],
+            "theory": self._theory(r),
+            "calibration": abilities.reliability(self.run, r),
+            "weights": self._weights.get(self.graph.relations.names[r]),
+        }
+
+    def _related_to(self, r: int, pair: RelatedRelations) -> dict[str, Any]:
+        other = pair.second if r == pair.first else pair.first
+        return {**self._relation(other), "kind": pair.kind, "shared": pair.shared}
+
+    def _theory(self, r: int) -> dict[str, Any]:
+        """What no model of a family can do, whatever its size; the bounds if they are known."""
+        facts = self._relation_facts[r]
+        bounds = kept_bounds(facts)
+        return {
+            "facts": len(facts),
+            "symmetric": facts.symmetric,
+            "lost_by_distmult": facts.lost_by_distmult(),
+            "lost_by_transe": facts.lost_by_transe(),
+            "rounding_rank": None if bounds is None else [bounds.lower, bounds.upper],
+        }
+
+    @cached_property
+    def _relation_facts(self) -> list[RelationFacts]:
+        return facts_of(self.graph, SPLITS)
+
+    @cached_property
+    def _statistics(self) -> list[RelationStatistics]:
+        return relation_statistics(self.graph)
+
+    @cached_property
+    def _alike(self) -> list[RelatedRelations]:
+        return related_relations(self.graph)
+
+    def weights(self) -> dict[str, Any]:
+        """Which share of the score each member of the ensemble carries, by relation and side."""
+        return {"members": self._members, "relations": list(self._weights.values())}
+
+    @cached_property
+    def _members(self) -> list[str]:
+        return list(self.run.members) if isinstance(self.run, CombinedRun) else []
+
+    @cached_property
+    def _weights(self) -> dict[str, dict[str, Any]]:
+        if not isinstance(self.run, CombinedRun):
+            return {}
+        return {
+            row["relation"]: {
+                "relation": row["relation"],
+                **{side: [row[f"{side} {name}"] for name in self._members] for side in SIDES},
+            }
+            for row in self.run.shares()
+        }
+
+    # -- doubts and the map -----------------------------------------------------------------------
+
+    def audit(self, k: int, relation: str | None = None) -> dict[str, Any]:
+        """The facts that look wrong, most doubtful first, if they were looked for."""
+        found = self._doubts
+        rows = found or []
+        if relation is not None:
+            name = self.graph.relations.names[self.relations.find(relation)]
+            rows = [row for row in rows if row["relation"] == name]
+        return {
+            "audited": found is not None,
+            "command": f"bilink audit {self.run.path}",
+            "doubts": rows[:k],
+        }
+
+    @cached_property
+    def _doubts(self) -> list[dict[str, Any]] | None:
+        return abilities.audit(self.run)
+
+    def map(self, relation: str | None = None) -> dict[str, Any]:
+        """Every entity as a point; with a relation, whether it stands before or after that one."""
+        drawn, names = self._map, self.graph.entities
+        position = None
+        if relation is not None:
+            r = self.relations.find(relation)
+            rows = self.facts.triples[self.facts.triples[:, 1] == r]
+            before, after = np.isin(drawn.ids, rows[:, 0]), np.isin(drawn.ids, rows[:, 2])
+            position = (before + 2 * after).tolist()
+        return {
+            "of": len(names),
+            "explained": drawn.explained,
+            "names": [names.names[i] for i in drawn.ids],
+            "labels": [printable(names.label(i)) for i in drawn.ids],
+            "facts": self.facts.degrees[drawn.ids].tolist(),
+            "x": drawn.places[:, 0].round(4).astype(float).tolist(),
+            "y": drawn.places[:, 1].round(4).astype(float).tolist(),
+            "cluster": drawn.clusters.tolist(),
+            "position": position,
+        }
+
+    @cached_property
+    def _map(self) -> Map:
+        return draw_map(self._directions, self.facts.degrees)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _ends(pair: RelatedRelations) -> tuple[int, int]:
+    return pair.first, pair.second
