@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 import bilink
@@ -44,10 +44,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Json(Response):
+class Json(JSONResponse):
     """JSON in ASCII, which can say any name, even one that is no proper Unicode."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Numbers are finite here."""

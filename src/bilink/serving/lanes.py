@@ -26,7 +26,8 @@ class Lane:
     """
 
     def __init__(self, name: str, *, workers: int, waiting: int, seconds: float):
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix=f"bilink-{name}")
+        self._name, self._workers = name, workers
+        self._pool: ThreadPoolExecutor | None = None  # until there is work
         self._places = threading.BoundedSemaphore(workers + waiting)
         self.seconds = seconds
 
@@ -37,7 +38,7 @@ class Lane:
         if not self._places.acquire(blocking=False):
             raise BusyError
         try:
-            job = self._pool.submit(work, *args, **options)
+            job = self._open().submit(work, *args, **options)
         except BaseException:
             self._places.release()
             raise
@@ -47,6 +48,13 @@ class Lane:
         except TimeoutError:
             raise SlowError from None
 
+    def _open(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._workers, f"bilink-{self._name}")
+        return self._pool
+
     def close(self) -> None:
-        """Take no more work."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Drop what waits, and end the threads when they are done."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None

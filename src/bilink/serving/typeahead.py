@@ -66,6 +66,7 @@ class TypeAhead:
         raise DataError(f"unknown {vocabulary.kind} {text[:60]!r}{hint}")
 
     def _add(self, found: dict[int, None], ids: np.ndarray, k: int) -> None:
+        ids = np.unique(ids)  # an entry may be there by its name and by its label
         order = np.lexsort((ids, -self._weights[ids]))
         for i in ids[order[: k + len(found)]].tolist():
             if len(found) < k:
@@ -78,4 +79,4 @@ class TypeAhead:
             places.append(place)
             place = self._text.find(part, place + 1)
         keys = np.searchsorted(self._starts, places, side="right") - 1
-        return np.unique(self._ids[keys])
+        return self._ids[keys]
