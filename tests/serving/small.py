@@ -1,13 +1,13 @@
 """A run for the tests of the server: random vectors, and names that mean harm."""
 
 import numpy as np
-from conftest import random_graph
 
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.runs.run import Run
+from conftest import random_graph
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
