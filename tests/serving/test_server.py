@@ -309,7 +309,7 @@ def test_names_are_found_at_once_among_100_000():
     with pytest.raises(DataError, match="unknown entity"):
         explorer.entity("thing that is not")
     assert time.perf_counter() - started < 0.5
-    assert len(explorer.map()["names"]) == 20_000
+    assert len(explorer.map()["names"]) == 10_000
 
 
 def test_type_ahead_agrees_with_looking_at_every_name():

@@ -324,7 +324,6 @@ class Explorer:
             position = (before + 2 * after).tolist()
         return {
             "of": len(names),
-            "explained": drawn.explained,
             "names": [names.names[i] for i in drawn.ids],
             "labels": [printable(names.label(i)) for i in drawn.ids],
             "facts": self.facts.degrees[drawn.ids].tolist(),

@@ -232,7 +232,6 @@ class MapOfEntities(_Answer):
     """Points in the plane, by columns; ``position`` is 1 for heads, 2 for tails, 3 for both."""
 
     of: int
-    explained: float
     names: list[str]
     labels: list[str]
     facts: list[int]

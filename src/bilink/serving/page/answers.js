@@ -1,6 +1,6 @@
 // Answers, new facts and doubtful facts as lists with bars.
 
-import { get } from "./api.js";
+import { get, labelOf, post } from "./api.js";
 import { count, el, note, percent, plural, show, trouble, waiting } from "./dom.js";
 import { explanation } from "./explanation.js";
 import { cardLink } from "./links.js";
@@ -119,6 +119,23 @@ export async function answers(place, state, signal) {
     show(place, trouble(error, again));
   } finally {
     place.setAttribute("aria-busy", "false");
+  }
+}
+
+// Nothing is left open: how likely is this one?
+export async function judge(place, state, signal) {
+  show(place, waiting("Asking"));
+  try {
+    const { head, relation, tail } = state;
+    const { scores: [found] } = await post("score", { triples: [[head, relation, tail]] }, signal);
+    const [h, r, t] = await Promise.all([labelOf("entity", found.head), labelOf("relation", found.relation), labelOf("entity", found.tail)]);
+    const row = { ...found, rank: 1, head_label: h, relation_label: r, tail_label: t };
+    show(place,
+      el("h1", null, "How likely is this?"),
+      el("p", { class: "under" }, found.known ? "The graph holds this fact." : "The graph does not hold this fact."),
+      list([row], "fact"));
+  } catch (error) {
+    if (error.name !== "AbortError") show(place, trouble(error, () => judge(place, state, signal)));
   }
 }
 

@@ -1,13 +1,20 @@
 // Questions to the server.
 
-export async function get(path, params = {}, signal) {
+export function get(path, params = {}, signal) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
     if (value !== undefined && value !== null && value !== "" && value !== false) query.set(name, value);
   }
+  return ask(`${path}?${query}`, { signal });
+}
+
+export const post = (path, body, signal) =>
+  ask(path, { signal, method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+
+async function ask(address, options) {
   let response;
   try {
-    response = await fetch(`api/${path}?${query}`, { signal, headers: { accept: "application/json" } });
+    response = await fetch(`api/${address}`, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The server does not answer. Is “bilink serve” still running?");

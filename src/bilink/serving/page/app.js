@@ -1,6 +1,6 @@
 // The page: its state is its address.
 
-import { answers, doubts } from "./answers.js";
+import { answers, doubts, judge } from "./answers.js";
 import { get } from "./api.js";
 import { card } from "./cards.js";
 import { Combobox } from "./combobox.js";
@@ -72,15 +72,6 @@ function welcome(place) {
       link({ view: "map" }, { class: "try" }, "A map of all entities"))));
 }
 
-async function judge(place, state, signal) {
-  // Three boxes: how likely is it?
-  const found = await fetch("api/score", {
-    method: "POST", signal, headers: { "content-type": "application/json" },
-    body: JSON.stringify({ triples: [[state.head, state.relation, state.tail]] }),
-  });
-  return found.json();
-}
-
 function part(name, key, work) {
   if (shown[name] === key) return;
   shown[name] = key;
@@ -114,7 +105,7 @@ function render(state, change = {}) {
   else if (view === "new") part("answers", key, (signal) => answers(place, { ...state, head: null, relation: null, tail: null }, signal));
   else if (!filled) part("answers", "welcome", () => welcome(place));
   else if (filled === 1 && !relation) part("answers", key, (signal) => card(place, `entity:${head ?? tail}`, signal));
-  else part("answers", key, (signal) => answers(place, state, signal));
+  else part("answers", key, (signal) => (filled === 3 ? judge : answers)(place, state, signal));
   const open = state.card && !(filled === 1 && !relation && view === "ask" && state.card === `entity:${head ?? tail}`);
   places.main.classList.toggle("with-card", Boolean(open));
   if (!open) { places.card.hidden = true; shown.card = null; }

@@ -3,7 +3,7 @@
 import { get, learn } from "./api.js";
 import { doubtRow } from "./answers.js";
 import { count, el, percent, plural, show, svg, trouble, waiting } from "./dom.js";
-import { cardLink, go, link, question } from "./links.js";
+import { cardLink, commas, go, link, question } from "./links.js";
 import { neighbourhood } from "./neighbourhood.js";
 
 const heading = (kind, row, extra) => [
@@ -40,16 +40,25 @@ export async function card(place, what, signal) {
 }
 
 function group(me, { relation: r, side, count: n, entities }) {
-  const ask = side === "tail" ? question(me.name, r.name, null) : question(null, r.name, me.name);
-  const verb = side === "tail"
-    ? [cardLink("relation", r.name, r.label), " →"]
-    : ["← ", cardLink("relation", r.name, r.label)];
+  const ask = side === "head" ? question(null, r.name, me.name) : question(me.name, r.name, null);
+  const name = cardLink("relation", r.name, r.label);
+  const verb = { tail: [name, " →"], head: ["← ", name], both: [name, " ↔"] }[side];
   return el("div", { class: "group" },
     el("p", { class: "verb" }, verb, el("span", { class: "facts" }, count(n))),
     el("p", { class: "names" },
-      entities.map((other) => cardLink("entity", other.name, other.label)),
-      n > entities.length && el("span", { class: "more" }, `and ${count(n - entities.length)} more`),
-      link(ask, { class: "more", title: "Ask for more" }, "ask")));
+      commas(entities.map((other) => cardLink("entity", other.name, other.label))),
+      n > entities.length && el("span", { class: "more" }, ` and ${count(n - entities.length)} more`),
+      " ", link(ask, { class: "more", title: "Which others are likely?" }, "more?")));
+}
+
+// A relation whose facts hold both ways is told once.
+function merged(groups) {
+  const key = ({ relation: r, count: n, entities }) => JSON.stringify([r.name, n, entities.map((e) => e.name)]);
+  const into = new Set(groups.filter((g) => g.side === "head").map(key));
+  const out = new Set(groups.filter((g) => g.side === "tail").map(key));
+  return groups
+    .filter((g) => g.side === "tail" || !out.has(key(g)))
+    .map((g) => (g.side === "tail" && into.has(key(g)) ? { ...g, side: "both" } : g));
 }
 
 function entity(found, signal) {
@@ -58,19 +67,19 @@ function entity(found, signal) {
   const alike = section("Most alike");
   later(alike, async () => {
     const { neighbours } = await get("neighbours", { name: found.name, k: 6 }, signal);
-    return el("p", { class: "names" }, neighbours.map((row) => cardLink("entity", row.name, row.label)));
+    return el("p", { class: "names" }, commas(neighbours.map((row) => cardLink("entity", row.name, row.label))));
   });
   const doubtful = found.doubts?.length
     ? section("In doubt", el("ol", { class: "rows doubts" }, found.doubts.map((row) => doubtRow(row))))
     : null;
   return [
     ...heading("entity", found, plural(found.facts, "fact")),
-    doubtful,
-    found.groups.length
-      ? section("Facts", found.groups.map((g) => group(found, g)))
-      : el("p", { class: "under" }, "The graph holds no facts about it."),
-    alike,
-    drawing,
+    el("div", { class: "parts" },
+      el("div", null, drawing, alike),
+      el("div", null, doubtful,
+        found.groups.length
+          ? section("Facts", merged(found.groups).map((g) => group(found, g)))
+          : el("p", { class: "under" }, "The graph holds no facts about it."))),
   ];
 }
 
@@ -85,7 +94,7 @@ function figures(found) {
     ["Facts", `${count(found.train)} to learn from, ${count(found.valid + found.test)} held out`],
     ["Heads", `${count(found.heads)}, each with ${found.tails_per_head?.toFixed(1) ?? "–"} tails`],
     ["Tails", `${count(found.tails)}, each with ${found.heads_per_tail?.toFixed(1) ?? "–"} heads`],
-    ["Symmetric", found.symmetry === null ? "–" : `${percent(found.symmetry)} of its facts hold both ways`],
+    ["Symmetric", found.symmetry === null ? "–" : `${found.symmetry === 1 ? "all" : found.symmetry === 0 ? "none" : percent(found.symmetry)} of its facts hold both ways`],
   ];
   if (found.reflexivity) rows.push(["Reflexive", `${percent(found.reflexivity)} of its facts`]);
   return el("dl", { class: "figures" }, rows.map(([term, value]) => [el("dt", null, term), el("dd", null, value)]));
@@ -138,9 +147,8 @@ async function relation(found) {
       link({ view: "doubts", relation: found.name }, null, "doubts")]),
     figures(found),
     found.related.length > 0 && section("Says the same",
-      el("p", { class: "names" }, found.related.map((other) => [
-        cardLink("relation", other.name, other.label),
-        el("span", { class: "more" }, other.kind === "inverse" ? "the other way round" : "")]))),
+      el("p", { class: "names" }, commas(found.related.map((other) => el("span", null,
+        cardLink("relation", other.name, other.label), other.kind === "inverse" ? " (the other way round)" : ""))))),
     section("What models can tell apart", verdict(found.theory)),
     found.calibration && section("How far to trust its probabilities", reliability(found.calibration)),
     found.weights && section("Who answers", await shares(found.weights)),

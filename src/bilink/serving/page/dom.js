@@ -33,6 +33,7 @@ export const count = (n) => whole.format(n);
 export const plural = (n, one, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
 
 export function percent(p) {
+  if (p === 0 || p === 1) return `${100 * p} %`;
   if (p >= 0.9995) return "> 99.9 %";
   if (p < 0.0005) return "< 0.1 %";
   const value = 100 * p;

@@ -48,5 +48,8 @@ export function link(change, attributes, ...children) {
 export const cardLink = (kind, name, label) =>
   link({ card: `${kind}:${name}` }, { class: kind, title: name === label ? null : name }, label);
 
+// Many links in a row, with commas between them.
+export const commas = (links) => links.flatMap((a, i) => (i ? [", ", a] : [a]));
+
 export const question = (head, relation, tail) =>
   ({ view: "ask", head: head ?? null, relation: relation ?? null, tail: tail ?? null });

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { Combobox } from "./combobox.js";
-import { count, el, percent, show, trouble, waiting } from "./dom.js";
+import { count, el, show, trouble, waiting } from "./dom.js";
 import { go } from "./links.js";
 
 const POSITIONS = ["elsewhere", "head", "tail", "head and tail"];
@@ -36,7 +36,7 @@ class Picture {
     show(place,
       el("h1", null, "Map of entities"),
       el("p", { class: "under" },
-        `What the model finds alike is close. ${found.names.length < found.of ? `The ${count(found.names.length)} best connected of ${count(found.of)} entities; the` : "The"} two main axes show ${percent(found.explained)} of the differences.`),
+        `What the model finds alike is near; how far apart groups are means little.${found.names.length < found.of ? ` These are the ${count(found.names.length)} best connected of ${count(found.of)} entities.` : ""}`),
       el("div", { class: "tools" }, box,
         el("span", { class: "zoom" },
           el("button", { type: "button", class: "quiet", "aria-label": "Zoom in", onclick: () => this.scale(1.5) }, "+"),
@@ -109,8 +109,9 @@ class Picture {
       const now = [event.offsetX, event.offsetY];
       if (held.size === 1) {
         moved += Math.abs(now[0] - before[0]) + Math.abs(now[1] - before[1]);
-        this.x -= (now[0] - before[0]) / this.unit();
-        this.y += (now[1] - before[1]) / this.unit();
+        const [ux, uy] = this.unit();
+        this.x -= (now[0] - before[0]) / ux;
+        this.y += (now[1] - before[1]) / uy;
       } else if (held.size === 2) {
         moved = 1e9;
         const other = [...held].find(([id]) => id !== event.pointerId)[1];
@@ -145,16 +146,21 @@ class Picture {
     });
   }
 
-  unit() { return this.zoom * Math.min(this.wide, this.high) * 0.47; }
+  // Pixels per unit; the map is stretched a little to fill its frame.
+  unit() {
+    const { wide, high } = this;
+    return [Math.min(wide, 1.7 * high), Math.min(high, 1.7 * wide)].map((side) => this.zoom * side * 0.47);
+  }
+
   at(i) {
-    const u = this.unit();
-    return [this.wide / 2 + (this.found.x[i] - this.x) * u, this.high / 2 - (this.found.y[i] - this.y) * u];
+    const [ux, uy] = this.unit();
+    return [this.wide / 2 + (this.found.x[i] - this.x) * ux, this.high / 2 - (this.found.y[i] - this.y) * uy];
   }
 
   scale(by, px = this.wide / 2, py = this.high / 2) {
     const zoom = Math.min(200, Math.max(0.6, this.zoom * by));
-    const u = this.unit();
-    const dx = (px - this.wide / 2) / u, dy = -(py - this.high / 2) / u;
+    const [ux, uy] = this.unit();
+    const dx = (px - this.wide / 2) / ux, dy = -(py - this.high / 2) / uy;
     const keep = 1 - this.zoom / zoom; // what is under the pointer stays there
     this.x += dx * keep;
     this.y += dy * keep;

@@ -55,11 +55,11 @@ export function neighbourhood({ nodes, edges, relations }) {
         x: middle + (R + 10) * Math.cos(angle), y: middle + (R + 10) * Math.sin(angle),
         "text-anchor": left ? "end" : "start", "dominant-baseline": "central",
         transform: `rotate(${degrees.toFixed(2)} ${(middle + (R + 10) * Math.cos(angle)).toFixed(1)} ${(middle + (R + 10) * Math.sin(angle)).toFixed(1)})`,
-      }, short(node.label, 14)));
+      }, short(node.label, 15)));
   });
   const key = el("ul", { class: "key" }, used.map((r) =>
     el("li", null, el("i", { class: colour.get(r) }), relations[r].label)));
   return el("figure", { class: "neighbourhood" },
-    svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": `${nodes[0].label} and ${nodes.length - 1} neighbours` }, lines, dots),
+    svg("svg", { viewBox: `-24 0 ${SIZE + 48} ${SIZE}`, role: "group", "aria-label": `${nodes[0].label} and ${nodes.length - 1} neighbours` }, lines, dots),
     key);
 }
