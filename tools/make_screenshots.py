@@ -1,6 +1,6 @@
 """Look at the explorer in Chromium: one PNG for each view, size and colour scheme.
 
-    python tools/make_screenshots.py RUN FOLDER [--only NAME]
+python tools/make_screenshots.py RUN FOLDER [--only NAME]
 """
 
 import argparse

@@ -79,5 +79,7 @@ def _farewell(run: Any, out: Path, seconds: float) -> None:
         f'  bilink query {run.path} --head Peru --relation "official language"\n'
         f"  bilink evaluate {run.path}\n"
         "  bilink data describe atlas\n"
-        "  bilink train YOUR_FILE.tsv --out runs/mine"
+        "  bilink train YOUR_FILE.tsv --out runs/mine\n"
+        "Explore it in the browser:\n"
+        f"  bilink serve {run.path} --open"
     )
