@@ -4,10 +4,12 @@ import shutil
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import uvicorn
+from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 
 from bilink.serving.app import make_app
 from bilink.serving.guard import LOOPBACK
@@ -47,7 +49,6 @@ def chromium():
     for program in ("chromium", "chromedriver"):
         if not shutil.which(program):
             pytest.skip(f"{program} is not installed")
-    webdriver = pytest.importorskip("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -83,8 +84,9 @@ class Person:
     def until(self, test, seconds=30):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if found := test():
-                return found
+            with suppress(NoSuchElementException, StaleElementReferenceException):
+                if found := test():  # else not yet
+                    return found
             time.sleep(0.03)
         raise AssertionError("the page did not get there: " + self.text("main"))
 

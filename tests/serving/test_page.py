@@ -42,9 +42,7 @@ def test_a_new_user_asks_which_countries_border_austria(person, atlas):
     person.click(".box[data-role=head] [role=option]", "Austria")
     person.settle()
     assert person.text("#answers h2") == "Austria"  # one box alone shows its card
-    person.type("relation", "bord")
-    person.until(lambda: "borders" in person.options("relation"))
-    person.type("relation", ENTER)
+    person.type("relation", "bord", ENTER)  # faster than the list of matches
     person.until(lambda: "Austria borders ?" in person.text("#answers"))
     assert len(answers(person)) == 10
     assert len(NEIGHBOURS & set(answers(person))) >= 5

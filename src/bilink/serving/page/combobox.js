@@ -61,6 +61,7 @@ export class Combobox {
   }
 
   async look() {
+    clearTimeout(this.timer);
     this.request?.abort();
     this.request = new AbortController();
     const text = this.input.value.trim();
@@ -68,6 +69,7 @@ export class Combobox {
       const found = await get("search", { text, kind: this.kind, k: 8 }, this.request.signal);
       if (document.activeElement !== this.input) return;
       this.rows = found.matches;
+      this.looked = text;
       this.draw(text);
     } catch (error) {
       if (error.name !== "AbortError") this.close();
@@ -103,6 +105,7 @@ export class Combobox {
     this.request?.abort();
     this.list.hidden = true;
     this.rows = [];
+    this.looked = null;
     this.active = -1;
     this.input.setAttribute("aria-expanded", "false");
     this.input.removeAttribute("aria-activedescendant");
@@ -119,6 +122,9 @@ export class Combobox {
         this.active = this.active < 0 ? (step > 0 ? 0 : n - 1) : (this.active + step + n) % n;
         this.mark();
       }
+    } else if (event.key === "Enter" && !this.name && this.input.value.trim()) {
+      event.preventDefault();
+      this.enter();
     } else if (event.key === "Enter" && open && this.active >= 0) {
       event.preventDefault();
       this.choose(this.rows[this.active]);
@@ -126,6 +132,13 @@ export class Combobox {
       if (open) { event.preventDefault(); this.close(); }
       else if (this.input.value) { event.preventDefault(); this.choose(null); }
     }
+  }
+
+  // Enter takes the marked match of what is typed, also of a hasty typist.
+  async enter() {
+    if (this.looked !== this.input.value.trim()) await this.look();
+    if (this.rows.length) this.choose(this.rows[Math.max(0, this.active)]);
+    else this.input.form?.requestSubmit();
   }
 
   // What was typed and not chosen is taken for a name: the server knows what is close to it.
