@@ -2,7 +2,8 @@
 
     python benchmarks/serving_load.py RUN [--connections 8] [--seconds 20]
 
-Every request is another question: heads and relations of the run's own facts, drawn at random, and
+The server's CPU time per request is what other work on the machine disturbs least.  Every request
+is another question: heads and relations of the run's own facts, drawn at random, and
 no two the same as far as the graph has enough, so that no cache can help.
 """
 
@@ -72,6 +73,12 @@ def start(run):
     raise RuntimeError("the server does not answer")
 
 
+def cpu_seconds(server):
+    """What the server has computed so far (Linux)."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def wrk(address, paths, connections, seconds):
     """What wrk measures."""
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +98,7 @@ def wrk(address, paths, connections, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--connections", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--connections", type=int, nargs="+", default=[1, 4, 8, 16])
     parser.add_argument("--seconds", type=int, default=20)
     arguments = parser.parse_args()
     if not shutil.which("wrk"):
@@ -102,7 +109,9 @@ def main():
     try:
         wrk(address, paths[::-1], 2, 2)  # warm
         for connections in arguments.connections:
+            before = cpu_seconds(server)
             found = wrk(address, paths, connections, arguments.seconds)
+            spent = cpu_seconds(server) - before
             rows.append(
                 {
                     "graph": graph.name,
@@ -113,6 +122,7 @@ def main():
                     "distinct questions": len(paths),
                     "requests/s": found["requests"] / found["microseconds"] * 1e6,
                     **{f"{key}, ms": found[key] / 1000 for key in ("p50", "p90", "p99", "max")},
+                    "server CPU, ms/request": 1000 * spent / found["requests"],
                     "failed": found["not 2xx"] + found["socket errors"],
                 }
             )
