@@ -26,7 +26,7 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.names)
 
-    def __contains__(self, text: object) -> bool:
+    def __contains__(self, text: str) -> bool:
         """Whether ``text`` is a name or a label."""
         return text in self._ids or text in self._ids_by_label
 
