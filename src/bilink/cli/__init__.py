@@ -7,7 +7,19 @@ from typing import Any
 
 import typer
 
-from bilink.cli import classify, data, demo, ensemble, evaluate, query, search, study, theory, train
+from bilink.cli import (
+    calibrate,
+    classify,
+    data,
+    demo,
+    ensemble,
+    evaluate,
+    query,
+    search,
+    study,
+    theory,
+    train,
+)
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
@@ -25,6 +37,7 @@ app.command("train")(train.train)
 app.command("resume")(train.resume)
 app.command("evaluate")(evaluate.evaluate)
 app.command("classify")(classify.classify)
+app.command("calibrate")(calibrate.calibrate)
 app.command("ensemble")(ensemble.ensemble)
 app.add_typer(study.app, name="study")
 app.command("query")(query.query)

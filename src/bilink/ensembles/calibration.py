@@ -14,7 +14,7 @@ What share of the triples asked about is true cannot be learnt from false triple
 It is said: the ``prior``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -22,11 +22,12 @@ import numpy as np
 from scipy.special import expit, logit
 
 from bilink.data.graph import Graph
+from bilink.ensembles.examples import Asked, Examples, find_examples
 from bilink.ensembles.platt import fit_platt
 from bilink.ensembles.questions import Questions
 from bilink.ensembles.stacking import fit_weights
-from bilink.errors import ConfigError, DataError
-from bilink.evaluation.classification import finite_scores, labelled_triples, score_standards
+from bilink.errors import ConfigError
+from bilink.evaluation.classification import Score, score_standards
 from bilink.evaluation.reliability import BINS, chance_ece, ece_within, reliability
 from bilink.models.scorer import Scorer
 
@@ -36,12 +37,10 @@ METHODS: dict[str, str] = {
     "isotonic": "the same, bent by a monotone curve of all relations; makes ties, so not for ranks",
     "global": "one line for all relations (Platt, 1999)",
 }
-PRIOR = 0.5
+PRIOR = 0.5  # of facts
 FITTED_ON = "valid"
 _FOLDS = 5
 _LARGEST = 30.0  # log-odds of the isotonic curve, whose probabilities may be 0 or 1
-
-Score = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +48,7 @@ class Calibration:
     """What turns the scores of one scorer into probabilities."""
 
     method: Method
+    asked: Asked  # "facts" or "answers"
     prior: float  # the share of true triples among those asked about
     seed: int
     negatives: str  # where the false triples came from
@@ -106,55 +106,58 @@ def fit_calibration(
     scorer: Scorer | Score,
     graph: Graph,
     *,
+    asked: str = "facts",
     method: str = "platt",
-    prior: float = PRIOR,
+    prior: float | None = None,
     shrinkage: float = 0.0,
     seed: int = 0,
 ) -> Calibration:
     """Learn on the validation split what the scores of ``scorer`` are worth.
 
-    ``scorer`` may be any function of triples (n, 3) of ids.  The false triples are those that the
-    graph calls so, or one for each validation triple, made of entities seen in that position.
-    ``prior`` is the share of true triples among those that will be asked about.  A ``shrinkage`` of
-    0 is chosen by cross-validation.
+    With ``asked="facts"`` it is asked of a triple whether it is true.  The false triples are those
+    that the graph calls so, or one for each validation triple, made of entities seen in that
+    position; ``scorer`` may then be any function of triples (n, 3) of ids.  With ``"answers"`` it
+    is asked of one of the ten best answers to a question whether it is right.
+
+    ``prior`` is the share of true triples among those that will be asked about: one half for facts
+    unless said otherwise, what was found on valid for answers.  A ``shrinkage`` of 0 is chosen by
+    cross-validation.
     """
     if method not in METHODS:
         raise ConfigError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
-    _checked_prior(prior)
-    score = scorer.score if isinstance(scorer, Scorer) else scorer
-    triples, labels, origin = labelled_triples(graph, FITTED_ON, seed)
-    if labels.all() or not labels.any():
-        missing = "false" if len(labels) else FITTED_ON
-        raise DataError(
-            f"graph {graph.name!r} has no {missing} triples to learn probabilities on"
-            + ("" if len(labels) else "; make some with: bilink data split")
-        )
-    examples = _Examples(triples[:, 1], finite_scores(score, triples), labels, len(graph.relations))
-    curve = None
+    examples = find_examples(scorer, graph, FITTED_ON, asked, seed)
+    if prior is None:
+        prior = PRIOR if asked == "facts" else float(examples.labels.mean())
+    n_relations, curve = len(graph.relations), None
     if method == "global":
-        slope, offset = fit_platt(examples.scores, labels)
-        slopes, offsets = np.full((2, examples.n_relations), [[slope], [offset]])
-        shrinkage = 0.0
+        slope, offset = fit_platt(examples.scores, examples.labels)
+        slopes, offsets, shrinkage = np.full(n_relations, slope), np.full(n_relations, offset), 0.0
     else:
+        score = scorer.score if isinstance(scorer, Scorer) else scorer
         means, deviations = score_standards(score, graph, seed)
-        standard = examples.standardised(means, deviations)
+        own = means[examples.relations], deviations[examples.relations]
+        standard = examples.with_scores((examples.scores - own[0]) / own[1])
         weights, shrinkage = _fit(standard, shrinkage, seed)
         slopes = weights[:, 0] / deviations
         offsets = weights[:, 1] - slopes * means
         if method == "isotonic":
             curve = _fit_curve(standard, shrinkage, seed)
-    true, false = np.count_nonzero(labels), np.count_nonzero(~labels)
+    if curve is None:
+        offsets = offsets - examples.log_odds
+    else:
+        curve = curve[0], curve[1] - examples.log_odds
     return Calibration(
         method=method,  # type: ignore[arg-type]
-        prior=prior,
+        asked=asked,  # type: ignore[arg-type]
+        prior=_checked_prior(prior),
         seed=seed,
-        negatives=origin,
+        negatives=examples.negatives,
         fingerprint=graph.fingerprint,
         shrinkage=shrinkage,
         slopes=slopes,
-        offsets=offsets - (0 if curve else np.log(true / false)),
-        examples=np.bincount(triples[:, 1], minlength=examples.n_relations),
-        curve=curve and (curve[0], curve[1] - np.log(true / false)),
+        offsets=offsets,
+        examples=np.bincount(examples.relations, minlength=n_relations),
+        curve=curve,
     )
 
 
@@ -164,27 +167,7 @@ def _checked_prior(prior: float) -> float:
     return prior
 
 
-@dataclass(frozen=True, eq=False)
-class _Examples:
-    relations: np.ndarray
-    scores: np.ndarray
-    labels: np.ndarray
-    n_relations: int
-
-    def standardised(self, means: np.ndarray, deviations: np.ndarray) -> "_Examples":
-        scores = (self.scores - means[self.relations]) / deviations[self.relations]
-        return replace(self, scores=scores)
-
-    def part(self, where: np.ndarray) -> "_Examples":
-        columns = (self.relations, self.scores, self.labels)
-        return _Examples(*(column[where] for column in columns), self.n_relations)
-
-    def log_odds(self, weights: np.ndarray) -> np.ndarray:
-        own = weights[self.relations]
-        return own[:, 0] * self.scores + own[:, 1]
-
-
-def _fit(examples: _Examples, shrinkage: float, seed: int) -> tuple[np.ndarray, float]:
+def _fit(examples: Examples, shrinkage: float, seed: int) -> tuple[np.ndarray, float]:
     """Slope and offset of each relation, and the λ that was chosen."""
     features = np.stack([examples.scores, np.ones(len(examples.scores))], axis=1)
     gaps = np.where(examples.labels[:, None], -features, features).astype(np.float32)
@@ -199,9 +182,7 @@ def _fit(examples: _Examples, shrinkage: float, seed: int) -> tuple[np.ndarray, 
     return fit.weights, fit.shrinkage
 
 
-def _fit_curve(
-    examples: _Examples, shrinkage: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _fit_curve(examples: Examples, shrinkage: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A monotone curve through what came true of log-odds that were fitted on other examples."""
     from sklearn.isotonic import IsotonicRegression
 
@@ -209,7 +190,8 @@ def _fit_curve(
     odds = np.empty(len(examples.scores))
     for i in range(_FOLDS):
         weights, _ = _fit(examples.part(fold != i), shrinkage, seed)
-        odds[fold == i] = examples.part(fold == i).log_odds(weights)
+        own = weights[examples.relations[fold == i]]
+        odds[fold == i] = own[:, 0] * examples.scores[fold == i] + own[:, 1]
     model = IsotonicRegression(out_of_bounds="clip").fit(odds, examples.labels)
     x, y = model.X_thresholds_, model.y_thresholds_
     least = 1 / (len(odds) + 2)  # no finite number of examples makes anything certain
@@ -221,21 +203,20 @@ def compare_calibrations(
 ) -> dict[str, Any]:
     """How good its probabilities are on ``split``, beside the plain sigmoid and one line for all.
 
-    Asked about are the triples of the split and as many false ones, so the prior is one half
-    throughout.
+    Asked about are the triples of the split and as many false ones, so that the prior is one half,
+    or the best answers to its questions.
     """
-    if not len(graph.split(split)):
-        raise DataError(f"graph {graph.name!r} has no {split} triples to compare on")
-    score = scorer.score if isinstance(scorer, Scorer) else scorer
-    triples, labels, origin = labelled_triples(graph, split, calibration.seed)
-    scores, relations = finite_scores(score, triples), triples[:, 1]
-    share = float(labels.mean())
-    one_line = fit_calibration(score, graph, method="global", seed=calibration.seed)
-    rivals = {
-        "sigmoid": expit(scores),
-        "global": one_line.with_prior(share).probabilities(triples, scores),
-        calibration.method: calibration.with_prior(share).probabilities(triples, scores),
-    }
+    examples = find_examples(scorer, graph, split, calibration.asked, calibration.seed)
+    triples, scores, labels = examples.triples, examples.scores, examples.labels
+    relations = examples.relations
+    one_line = fit_calibration(
+        scorer, graph, asked=calibration.asked, method="global", seed=calibration.seed
+    )
+    rivals = {"sigmoid": expit(scores)}
+    for rival in (one_line, calibration):
+        if calibration.asked == "facts":  # as many false triples as were made
+            rival = rival.with_prior(float(labels.mean()))
+        rivals[rival.method] = rival.probabilities(triples, scores)
     found: dict[str, Any] = {}
     for name, p in rivals.items():
         whole, within = chance_ece(p, relations, seed=calibration.seed)
@@ -248,9 +229,10 @@ def compare_calibrations(
     return {
         "split": split,
         "fitted_on": FITTED_ON,
-        "negatives": origin,
+        "asked": calibration.asked,
+        "negatives": examples.negatives,
         "seed": calibration.seed,
-        "prior": share,
+        "prior": float(labels.mean()),
         "true_triples": int(labels.sum()),
         "false_triples": int((~labels).sum()),
         "graph": graph.fingerprint,

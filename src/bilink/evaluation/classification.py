@@ -162,7 +162,11 @@ def classify_triples(
     triples, labels, origin = labelled_triples(graph, CHOSEN_ON, seed, plausible)
     examples = np.bincount(triples[:, 1], minlength=len(means))
     chosen = choose_thresholds(
-        standardised(finite_scores(score, triples), triples), labels, triples[:, 1], len(means), prior
+        standardised(finite_scores(score, triples), triples),
+        labels,
+        triples[:, 1],
+        len(means),
+        prior,
     )
     threshold_origin = origin
     triples, labels, origin = labelled_triples(graph, split, seed, plausible)

@@ -113,6 +113,6 @@ def chance_ece(
 
 def _places(p: np.ndarray, bins: int) -> np.ndarray:
     """The bin of each probability, by how many are smaller and half of those that are equal."""
-    values, place, counts = np.unique(p, return_inverse=True, return_counts=True)
+    _, place, counts = np.unique(p, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
     return np.minimum((middle * bins / len(p)).astype(np.int64), bins - 1)[place]

@@ -7,6 +7,7 @@
     checkpoint.safetensors   where training stands; ``bilink resume`` goes on from it
     model.safetensors        the finished model
     metrics.json             what ``bilink evaluate`` and ``bilink classify`` found
+    calibration.json         what makes probabilities of its scores
 
 All of it can be read without bilink: JSON, TOML, and safetensors (a JSON header and raw arrays).
 Each file is replaced as a whole, so that a crash leaves the last good state.
@@ -38,6 +39,7 @@ GRAPH_FORMAT = "bilink-graph"
 NEGATIVES = "_negatives"  # test_negatives stands beside test, where there are any
 FILES = (
     "metrics.json",
+    "calibration.json",
     "model.safetensors",
     "weights.safetensors",
     "checkpoint.safetensors",
@@ -245,15 +247,26 @@ class RunFolder:
 
     def write_metrics(self, metrics: dict[str, Any]) -> None:
         """Keep what an evaluation found, by its ``protocol``; the same one replaces the last."""
-        path = self.path / "metrics.json"
+        found = {**self._read_json("metrics.json"), metrics["protocol"]: metrics}
+        write_text(self.path / "metrics.json", json.dumps(found, indent=1) + "\n")
+
+    def read_calibration(self, asked: str) -> dict[str, Any] | None:
+        """What was kept of the calibration of ``asked``; nothing where that cannot be read."""
+        found = self._read_json("calibration.json").get(asked)
+        return found if isinstance(found, dict) else None
+
+    def write_calibration(self, calibration: dict[str, Any]) -> None:
+        """Keep a calibration beside that of what else is asked."""
+        found = {**self._read_json("calibration.json"), calibration["asked"]: calibration}
+        write_text(self.path / "calibration.json", json.dumps(found) + "\n")
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        """The object in a file that can be made again; an empty one where there is none."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            found = json.loads((self.path / name).read_text(encoding="utf-8"))
         except (ValueError, RecursionError, OSError):
-            found = {}
-        if not isinstance(found, dict):
-            found = {}
-        found[metrics["protocol"]] = metrics
-        write_text(path, json.dumps(found, indent=1) + "\n")
+            return {}
+        return found if isinstance(found, dict) else {}
 
 
 def read_config_file(path: Path) -> RunConfig:

@@ -182,7 +182,7 @@ class Job:
         if folder is not None:
             if result.stopped != INTERRUPTED:
                 if history:  # the model is another one, so what was found before does not hold
-                    folder.remove("metrics.json")
+                    folder.remove("metrics.json", "calibration.json")
                 folder.write_model(result.model)
             history = folder.read_history()
         return TrainedRun(
