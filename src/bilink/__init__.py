@@ -23,6 +23,7 @@ _HOMES = {
     "train": "bilink.runs.job",
     "resume": "bilink.runs.job",
     "load": "bilink.runs.loading",
+    "audit": "bilink.runs.crossfit",
     "combine": "bilink.runs.combined",
     "rank_entities": "bilink.evaluation.entity_ranking",
     "classify_triples": "bilink.evaluation.classification",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model
     from bilink.runs.combined import combine as combine
+    from bilink.runs.crossfit import audit as audit
     from bilink.runs.job import resume as resume
     from bilink.runs.job import train as train
     from bilink.runs.loading import load as load

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from bilink.cli import (
+    audit,
     calibrate,
     classify,
     data,
@@ -41,6 +42,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("ensemble")(ensemble.ensemble)
 app.add_typer(study.app, name="study")
 app.command("query")(query.query)
+app.command("audit")(audit.audit)
 app.command("search")(search.search)
 app.add_typer(theory.app, name="theory")
 
