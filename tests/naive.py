@@ -74,3 +74,14 @@ def confusion_metrics(labels, called):
         "recall": recall,
         "f1": 2 * precision * recall / (precision + recall) if hits else 0,
     }
+
+
+def calibration_error(probabilities, truths, bins):
+    """The expected calibration error of distinct probabilities, in bins of equally many."""
+    pairs = sorted(zip(probabilities, truths, strict=True))
+    size = len(pairs) // bins
+    total = 0.0
+    for i in range(0, len(pairs), size):
+        part = pairs[i : i + size]
+        total += abs(sum(p for p, _ in part) - sum(y for _, y in part))
+    return total / len(pairs)

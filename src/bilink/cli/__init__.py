@@ -8,6 +8,8 @@ from typing import Any
 import typer
 
 from bilink.cli import (
+    audit,
+    calibrate,
     classify,
     data,
     demo,
@@ -37,10 +39,12 @@ app.command("train")(train.train)
 app.command("resume")(train.resume)
 app.command("evaluate")(evaluate.evaluate)
 app.command("classify")(classify.classify)
+app.command("calibrate")(calibrate.calibrate)
 app.command("ensemble")(ensemble.ensemble)
 app.add_typer(study.app, name="study")
 app.command("query")(query.query)
 app.command("serve")(serve.serve)
+app.command("audit")(audit.audit)
 app.command("search")(search.search)
 app.add_typer(theory.app, name="theory")
 

@@ -154,7 +154,7 @@ def classify_triples(
                 + (", on which thresholds are chosen" if name == CHOSEN_ON else " to classify")
             )
     started = time.perf_counter()
-    means, deviations = _standards(score, graph, seed)
+    means, deviations = score_standards(score, graph, seed)
 
     def standardised(scores: np.ndarray, triples: np.ndarray) -> np.ndarray:
         return (scores - means[triples[:, 1]]) / deviations[triples[:, 1]]
@@ -162,11 +162,15 @@ def classify_triples(
     triples, labels, origin = labelled_triples(graph, CHOSEN_ON, seed, plausible)
     examples = np.bincount(triples[:, 1], minlength=len(means))
     chosen = choose_thresholds(
-        standardised(_scores(score, triples), triples), labels, triples[:, 1], len(means), prior
+        standardised(finite_scores(score, triples), triples),
+        labels,
+        triples[:, 1],
+        len(means),
+        prior,
     )
     threshold_origin = origin
     triples, labels, origin = labelled_triples(graph, split, seed, plausible)
-    scores = _scores(score, triples)
+    scores = finite_scores(score, triples)
     return Classification(
         split=split,
         negatives=origin,
@@ -206,7 +210,7 @@ def labelled_triples(
     return np.concatenate([positives, negatives]), labels, origin
 
 
-def _scores(score: Score, triples: np.ndarray) -> np.ndarray:
+def finite_scores(score: Score, triples: np.ndarray) -> np.ndarray:
     """The scores of all triples, in double precision, a block at a time."""
     scores = np.empty(len(triples))
     for start in range(0, len(triples), BLOCK):
@@ -219,7 +223,7 @@ def _scores(score: Score, triples: np.ndarray) -> np.ndarray:
     return scores
 
 
-def _standards(score: Score, graph: Graph, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def score_standards(score: Score, graph: Graph, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the scores of training triples and false ones, by relation.
 
     A relation that training does not have gets those of all.
@@ -232,7 +236,7 @@ def _standards(score: Score, graph: Graph, seed: int) -> tuple[np.ndarray, np.nd
     true = graph.train[order[place < EXAMPLES]]
     false = sample_negatives(graph, true, [seed, len(SPLITS)], known=("train", "valid"))
     triples = np.concatenate([true, false])
-    scores, k = _scores(score, triples), len(graph.relations)
+    scores, k = finite_scores(score, triples), len(graph.relations)
     counts = np.bincount(triples[:, 1], minlength=k)
     seen = counts > 0
     means = np.where(

@@ -1,6 +1,7 @@
 """A run: something that scores, with the graph it knows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ import numpy as np
 
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
+from bilink.ensembles.calibration import Calibration, fit_calibration
+from bilink.errors import BilinkError, DataError, RunError
 from bilink.evaluation.classification import Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.models.scorer import Scorer
 from bilink.queries.answers import Answers, ask
+from bilink.runs.folder import RunFolder
 
 
 class Run:
@@ -67,3 +71,51 @@ class Run:
     def classify(self, split: str = "test", **protocol: Any) -> Classification:
         """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
         return classify_triples(self.scorer.score, self.graph, split, **protocol)
+
+    def calibrate(self, asked: str = "facts", **options: Any) -> Calibration:
+        """Learn probabilities on valid, and keep them; see ``bilink.fit_calibration``.
+
+        They are kept in the run's folder, if it has one that can be written to.
+        """
+        found = fit_calibration(self.scorer, self.graph, asked=asked, **options)
+        self._calibrations[asked] = found
+        if self.path is not None:
+            with suppress(RunError):
+                RunFolder(self.path).write_calibration(found.to_dict())
+        return found
+
+    def calibration(self, asked: str = "facts") -> Calibration:
+        """What makes probabilities of scores: as it was kept, or learnt now.
+
+        Of ``"facts"``, is a triple true; of ``"answers"``, is one of the best answers right.
+        """
+        if asked not in self._calibrations:
+            kept = self._kept_calibration(asked)
+            self._calibrations[asked] = self.calibrate(asked) if kept is None else kept
+        return self._calibrations[asked]
+
+    @property
+    def probability(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+        """How likely answers are right: a function of their triples of ids and their scores.
+
+        None where there is nothing to learn it on, as without a validation split.
+        """
+        try:
+            return self.calibration("answers").probabilities
+        except DataError:
+            return None
+
+    @cached_property
+    def _calibrations(self) -> dict[str, Calibration]:
+        return {}
+
+    def _kept_calibration(self, asked: str) -> Calibration | None:
+        values = RunFolder(self.path).read_calibration(asked) if self.path is not None else None
+        try:
+            kept = Calibration.from_dict(values or {})
+        except (KeyError, TypeError, ValueError, BilinkError):
+            return None
+        fits = kept.fingerprint == self.graph.fingerprint and len(kept.slopes) == len(
+            self.graph.relations
+        )
+        return kept if fits else None
