@@ -7,7 +7,21 @@ from typing import Any
 
 import typer
 
-from bilink.cli import classify, data, demo, ensemble, evaluate, query, search, study, theory, train
+from bilink.cli import (
+    classify,
+    data,
+    demo,
+    ensemble,
+    evaluate,
+    explain,
+    export,
+    fold_in,
+    query,
+    search,
+    study,
+    theory,
+    train,
+)
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
@@ -28,6 +42,9 @@ app.command("classify")(classify.classify)
 app.command("ensemble")(ensemble.ensemble)
 app.add_typer(study.app, name="study")
 app.command("query")(query.query)
+app.command("explain")(explain.explain)
+app.command("fold-in")(fold_in.fold_in)
+app.command("export")(export.export)
 app.command("search")(search.search)
 app.add_typer(theory.app, name="theory")
 
