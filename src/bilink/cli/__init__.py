@@ -15,6 +15,9 @@ from bilink.cli import (
     demo,
     ensemble,
     evaluate,
+    explain,
+    export,
+    fold_in,
     query,
     search,
     serve,
@@ -45,6 +48,9 @@ app.add_typer(study.app, name="study")
 app.command("query")(query.query)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
+app.command("explain")(explain.explain)
+app.command("fold-in")(fold_in.fold_in)
+app.command("export")(export.export)
 app.command("search")(search.search)
 app.add_typer(theory.app, name="theory")
 

@@ -1,6 +1,6 @@
 """A run: something that scores, with the graph it knows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,11 @@ from bilink.ensembles.calibration import Calibration, fit_calibration
 from bilink.errors import BilinkError, DataError, RunError
 from bilink.evaluation.classification import Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
+from bilink.models.model import Model
 from bilink.models.scorer import Scorer
 from bilink.queries.answers import Answers, ask
+from bilink.queries.explain import Explanation, explain
+from bilink.queries.export import Vectors
 from bilink.runs.folder import RunFolder
 
 
@@ -28,6 +31,11 @@ class Run:
     @property
     def scorer(self) -> Scorer:
         """What ranks and answers."""
+        raise NotImplementedError
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """What the scorer is made of, by name."""
         raise NotImplementedError
 
     @cached_property
@@ -63,6 +71,32 @@ class Run:
         find, verbs = self.graph.entities.find, self.graph.relations.find
         ids = [(find(h), verbs(r), find(t)) for h, r, t in triples]
         return self.scorer.score(np.array(ids, dtype=np.int32).reshape(-1, 3))
+
+    def explain(self, head: str, relation: str, tail: str, k: int = 5) -> Explanation:
+        """What speaks for a triple: training facts, members, analogies, paths; approximate."""
+        return explain(self.scorer, self.models, self.graph, self._known, head, relation, tail, k)
+
+    def vectors(self) -> Vectors:
+        """Candidates and queries as vectors whose inner product is the score."""
+        return Vectors(self.scorer, self.graph)
+
+    def fold_in(
+        self,
+        triples: Iterable[tuple[str, str, str]],
+        names: Sequence[str] | None = None,
+        *,
+        out: str | Path | None = None,
+        force: bool = False,
+        seed: int = 0,
+    ) -> "Run":
+        """A run with the new entities of ``triples``, placed with all else frozen.
+
+        ``names`` are the new entities; without them, all that the graph does not know are new.
+        With ``out``, the new run is kept in that folder.
+        """
+        from bilink.runs.folded import fold_in_run  # which knows all kinds of runs
+
+        return fold_in_run(self, triples, names, out=out, force=force, seed=seed)
 
     def evaluate(self, split: str = "test", **protocol: Any) -> EntityRanking:
         """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for options."""
