@@ -85,3 +85,10 @@ def calibration_error(probabilities, truths, bins):
         part = pairs[i : i + size]
         total += abs(sum(p for p, _ in part) - sum(y for _, y in part))
     return total / len(pairs)
+
+
+def best_pairs(score, n, k, left_out, loops):
+    """The k best (score, head, tail) of all pairs; equal scores by ascending head, then tail."""
+    pairs = [(h, t) for h in range(n) for t in range(n)]
+    allowed = [(h, t) for h, t in pairs if (h, t) not in left_out and (loops or h != t)]
+    return sorted(((score(h, t), h, t) for h, t in allowed), key=lambda x: (-x[0], *x[1:]))[:k]

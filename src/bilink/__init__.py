@@ -25,6 +25,7 @@ _HOMES = {
     "load": "bilink.runs.loading",
     "audit": "bilink.runs.crossfit",
     "combine": "bilink.runs.combined",
+    "read_questions": "bilink.queries.questions",
     "rank_entities": "bilink.evaluation.entity_ranking",
     "classify_triples": "bilink.evaluation.classification",
     "fit_calibration": "bilink.ensembles.calibration",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from bilink.evaluation.reliability import reliability as reliability
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model
+    from bilink.queries.questions import read_questions as read_questions
     from bilink.runs.combined import combine as combine
     from bilink.runs.crossfit import audit as audit
     from bilink.runs.job import resume as resume

@@ -29,5 +29,9 @@ class WorkerError(BilinkError):
     """Work that was handed to another process or machine failed there, or the machine is gone."""
 
 
+class QueryStopped(BilinkError):
+    """A search was stopped, as whoever asked for it wished, before its answer was known."""
+
+
 class DataWarning(UserWarning):
     """Something in a graph was repaired or looks odd; the message says what and how often."""

@@ -1,37 +1,96 @@
 """bilink query."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import console, print_json, say, table
+from bilink.cli.output import (
+    check_new,
+    console,
+    parse_bytes,
+    print_json,
+    progress_bar,
+    say,
+    table,
+)
 
 
 def query(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
-    head: Annotated[str | None, typer.Option(help="Ask (head, relation, ?).")] = None,
+    head: Annotated[str | None, typer.Option(help="The head asked about.")] = None,
     relation: Annotated[str | None, typer.Option(help="The relation asked about.")] = None,
-    tail: Annotated[str | None, typer.Option(help="Ask (?, relation, tail).")] = None,
+    tail: Annotated[str | None, typer.Option(help="The tail asked about.")] = None,
     k: Annotated[int, typer.Option("-k", help="How many answers.")] = 10,
     new: Annotated[
         bool, typer.Option("--new", help="Leave out facts that the graph holds already.")
     ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Limit the answers: 'seen' (in that position of the relation), or a file of names."
+        ),
+    ] = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="Ask each line of this file: head, relation, tail; ? is asked for."),
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write the answers to this new file.")
+    ] = None,
+    memory: Annotated[str, typer.Option(help="Memory for the search of pairs.")] = "1GB",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask a run a question.
+    """Ask a run a question: give what you know, and get what you left out.
 
-    For example: `bilink query runs/first --head Austria --relation borders`, or
-    `bilink query runs/first --tail Euro --relation "uses currency" --new`.
+    For example: `bilink query runs/first --head Austria --relation borders`;
+    `bilink query runs/first --head Austria --tail Italy`, for relations;
+    `bilink query runs/first --relation borders --new`, for new pairs; and
+    `bilink query runs/first --new`, for the best new facts of all relations.
     """
+    from bilink.queries.questions import read_names, read_questions
     from bilink.runs.loading import load
 
-    answers = load(run).query(head=head, relation=relation, tail=tail, k=k, new=new)
+    check_new(csv_file, "--csv")
+    loaded = load(run)
+    options: dict[str, Any] = {"k": k, "new": new}
+    if only is not None:
+        options["only"] = only if only == "seen" else read_names(only)
+    given: dict[str, Any] = {"head": head, "relation": relation, "tail": tail}
+    asked = [name for name, value in given.items() if value is not None]
+    if questions is not None:
+        if asked:
+            raise typer.BadParameter(f"give --questions or --{asked[0]}, not both")
+        lines = read_questions(questions)
+        with progress_bar("asking", len(lines)) as advance:
+            answers: Any = loaded.query_all(lines, progress=advance, **options)
+    else:
+        everything = not asked and new
+        heads = len(loaded.graph.entities) * (len(loaded.graph.relations) if everything else 1)
+        with progress_bar("looking at all pairs", heads) as advance:
+            options |= {"progress": advance, "memory": parse_bytes(memory)}
+            answers = (
+                loaded.new_facts(**options) if everything else loaded.query(**given, **options)
+            )
+    if csv_file is not None:
+        answers.to_csv(csv_file)
     if json:
         print_json(answers.to_dict())
         return
+    for each in answers if questions is not None else [answers]:
+        _show(each)
+
+
+def _show(answers: Any) -> None:
     rows = [
-        [a.label, str(a.rank), f"{a.score:.3f}", "known" if a.known else "new"] for a in answers
+        [
+            answer.label,
+            str(answer.rank),
+            f"{answer.score:.3f}",
+            "" if answer.probability is None else f"{answer.probability:.1%}",
+            "known" if answer.known else "new",
+        ]
+        for answer in answers
     ]
     say(answers.question, style="bold")
-    console.print(table(("answer", "rank", "score", ""), rows))
+    console.print(table(("answer", "rank", "score", "probability", ""), rows))

@@ -1,6 +1,9 @@
 """Names of entities or relations, and their integer ids."""
 
+import bisect
 import difflib
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +13,8 @@ import numpy as np
 from bilink.errors import DataError
 
 CLOSE_MATCHES = 3
+_MANY = 20_000  # names; of more, only those with the same first or last letter may be close
+_NO_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,20 @@ class Vocabulary:
         """The ids of many names, as int32."""
         return np.fromiter((self.find(text) for text in texts), dtype=np.int32)
 
+    def search(self, text: str, k: int = 10) -> list[int]:
+        """Ids whose label or name holds ``text``, for typing ahead.
+
+        Without regard to case, accents and punctuation: first those that begin with it, then those
+        with a word that does, then those with it anywhere; in alphabetical order each.
+        """
+        return self._index.search(text, k)
+
+    @cached_property
+    def _index(self) -> "_SearchIndex":
+        texts = [(self.label(i), i) for i in range(len(self))]
+        texts += [(name, i) for i, name in enumerate(self.names) if name in self.labels]
+        return _SearchIndex(texts)
+
     @property
     def _plural(self) -> str:
         return "entities" if self.kind == "entity" else f"{self.kind}s"
@@ -77,6 +96,42 @@ class Vocabulary:
                 _short(name) for name in self.names[:3]
             )
         return "; did you mean " + " or ".join(_short(name) for name in close) + "?"
+
+
+class _SearchIndex:
+    """All texts, plain and sorted, one after the other in a single string."""
+
+    def __init__(self, texts: Iterable[tuple[str, int]]):
+        entries = sorted((_plain(text), i) for text, i in texts)
+        self._texts, self._ids = [text for text, _ in entries], [i for _, i in entries]
+        self._whole = "".join(f"\n {text}" for text in self._texts) + "\n"
+        lengths = [len(text) + 2 for text in self._texts]
+        self._starts = np.cumsum([0, *lengths])  # of each text in the whole
+
+    def search(self, text: str, k: int) -> list[int]:
+        """Ids of the texts that hold ``text``, the best ``k``."""
+        text = _plain(text)
+        found: dict[int, None] = {}  # a set that keeps its order
+        for i in range(bisect.bisect_left(self._texts, text), len(self._texts)):
+            if len(found) >= k or not self._texts[i].startswith(text):
+                break
+            found[self._ids[i]] = None
+        for part in (f" {text}", text):
+            at = self._whole.find(part) if text else -1
+            while at >= 0 and len(found) < k:
+                i = int(np.searchsorted(self._starts, at, side="right")) - 1
+                found.setdefault(self._ids[i])
+                at = self._whole.find(part, int(self._starts[i + 1]))
+        return list(found)[:k]
+
+
+def _plain(text: str) -> str:
+    """Lower case, without accents, and with single spaces for all that is no letter or digit."""
+    letters = text.casefold()
+    if not letters.isascii():
+        parts = unicodedata.normalize("NFKD", letters)
+        letters = "".join(c for c in parts if not unicodedata.combining(c))
+    return _NO_LETTERS.sub(" ", letters).strip()
 
 
 def printable(text: str) -> str:
@@ -93,7 +148,11 @@ def closest(text: str, names: Sequence[str], n: int = CLOSE_MATCHES) -> list[str
         if abs(len(name) - len(text)) <= max(4, len(text)):
             folded.setdefault(name.casefold(), name)
     start = [name for key, name in folded.items() if key.startswith(text.casefold())][:n]
-    close = difflib.get_close_matches(text.casefold(), folded, n=n, cutoff=0.6)
+    ends = text.casefold()[:1], text.casefold()[-1:]
+    near = [
+        key for key in folded if len(folded) <= _MANY or key[:1] == ends[0] or key[-1:] == ends[1]
+    ]
+    close = difflib.get_close_matches(text.casefold(), near, n=n, cutoff=0.6)
     return list(dict.fromkeys([*start, *(folded[key] for key in close)]))[:n]
 
 

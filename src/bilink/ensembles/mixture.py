@@ -28,21 +28,34 @@ class MixtureScorer(Scorer):
 
     def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
         """The members' queries side by side, each times its weight."""
+        return self._weighted(side, given, relations, self.weights[side][relations])
+
+    def fact_queries(self, heads: np.ndarray, relations: np.ndarray) -> np.ndarray:
+        """As for tails, with the mean of the two sides' weights."""
+        return self._weighted("tail", heads, relations, self._mean_weights(relations))
+
+    def _weighted(
+        self, side: Side, given: np.ndarray, relations: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """With one row of ``weights`` per question."""
         rows = np.empty((len(given), self.width), dtype=self.dtype)
         end = 0
         for i, member in enumerate(self.members):
             start, end = end, end + member.width
             queries = member.queries(side, given, relations)  # which also checks the ids
-            weights = self.weights[side][relations, i].astype(self.dtype)
-            np.multiply(queries, weights[:, None], out=rows[:, start:end])
+            weight = weights[:, i].astype(self.dtype)
+            np.multiply(queries, weight[:, None], out=rows[:, start:end])
         return rows
 
     def score(self, triples: np.ndarray) -> np.ndarray:
         """The mean of what the two sides' weights make of the members' scores."""
         triples = np.asarray(triples).reshape(-1, 3)
         scores = np.stack([member.score(triples) for member in self.members], axis=1)
-        weights = np.mean([self.weights[side][triples[:, 1]] for side in SIDES], axis=0)
+        weights = self._mean_weights(triples[:, 1])
         return np.einsum("ij,ij->i", scores, weights).astype(self.dtype)
+
+    def _mean_weights(self, relations: np.ndarray) -> np.ndarray:
+        return np.mean([self.weights[side][relations] for side in SIDES], axis=0)
 
 
 def check_members(members: Sequence[Scorer]) -> None:

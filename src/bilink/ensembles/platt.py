@@ -27,6 +27,8 @@ class PlattScorer(MixtureScorer):
     In double precision throughout: in single, confident answers would all be 1.
     """
 
+    is_product = False
+
     def __init__(self, members: Sequence[Scorer], slopes: np.ndarray, offsets: np.ndarray):
         same = np.broadcast_to(slopes, (np.iinfo(np.int32).max, len(members)))  # of any relation
         super().__init__(members, dict.fromkeys(SIDES, same))

@@ -24,6 +24,8 @@ class Scorer:
     inner product that is all there is to it.
     """
 
+    is_product = True  # whether ``score_block`` is the product of queries and candidates
+
     def __init__(self, candidates: np.ndarray):
         self.candidates = candidates
         self.nbytes = 0  # what the scorer keeps beside the arrays of its models
@@ -34,6 +36,10 @@ class Scorer:
     def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
         """One row per question "which ``side``?", given the other entity and the relation."""
         raise NotImplementedError
+
+    def fact_queries(self, heads: np.ndarray, relations: np.ndarray) -> np.ndarray:
+        """One row per (head, relation); its product with a tail's candidate is the ``score``."""
+        return self.queries("tail", heads, relations)
 
     def score_block(self, queries: np.ndarray, out: np.ndarray) -> None:
         """out[i, j] = ⟨queries[i], candidate j⟩, all rivals of a query in one row."""
@@ -46,7 +52,7 @@ class Scorer:
         scores = np.empty(len(triples), dtype=self.dtype)
         for start in range(0, len(triples), _ROWS):
             heads, relations, tails = triples[start : start + _ROWS].T
-            queries = self.queries("tail", heads, relations)
+            queries = self.fact_queries(heads, relations)
             scores[start : start + _ROWS] = self._score_pairs(queries, self.candidates[tails])
         return scores
 
@@ -130,6 +136,8 @@ class DistanceScorer(ProductScorer):
 
 class ManhattanScorer(ProductScorer):
     """TransE (L1), the one that is no inner product: −‖q − e‖₁, always summed in one order."""
+
+    is_product = False
 
     def __init__(self, family: Family, entities: np.ndarray, relations: np.ndarray):
         super().__init__(family, entities, relations)

@@ -1,17 +1,14 @@
-"""The questions (h, r, ?) and (?, r, t), and their answers as a small table."""
+"""Answers as a small table."""
 
-from collections.abc import Iterator
+import csv
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from bilink.data.graph import Graph
-from bilink.data.index import KnownAnswers
+from bilink._extras import needs
+from bilink._files import replacing
 from bilink.data.vocabulary import printable
-from bilink.errors import ConfigError
-from bilink.models.scorer import Scorer, Side
-from bilink.ranking.topk import top_candidates
 
 
 @dataclass(frozen=True)
@@ -21,14 +18,56 @@ class Answer:
     head: str
     relation: str
     tail: str
-    label: str  # of the entity that was asked for, to show to people
+    label: str  # of what was asked for, to show to people
     score: float  # higher is more likely; comparable within one question only
     probability: float | None  # None while the scores are not calibrated
     rank: int
     known: bool  # whether the graph holds this triple already
 
 
-class Answers:
+COLUMNS = tuple(Answer.__dataclass_fields__)
+
+
+class Table:
+    """What has rows can be a data frame, a file, or a dictionary for JSON."""
+
+    columns: tuple[str, ...] = COLUMNS
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per answer."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``bilink query --json`` prints it."""
+        return {"answers": self.rows()}
+
+    def to_polars(self) -> Any:
+        """As a polars data frame."""
+        import polars
+
+        numbers: dict[str, Any] = {"score": polars.Float64, "probability": polars.Float64}
+        types = {**numbers, "rank": polars.Int64, "known": polars.Boolean}
+        schema = {name: types.get(name, polars.String) for name in self.columns}
+        return polars.DataFrame(self.rows(), schema=schema)
+
+    def to_pandas(self) -> Any:
+        """As a pandas data frame, where pandas is installed."""
+        with needs("pandas", extra="pandas", purpose="a pandas data frame"):
+            import pandas
+        return pandas.DataFrame(self.rows(), columns=list(self.columns))
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the rows, with a header, to a file."""
+        with (
+            replacing(Path(path)) as temporary,
+            open(temporary, "w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.DictWriter(file, fieldnames=self.columns)
+            writer.writeheader()
+            writer.writerows(self.rows())
+
+
+class Answers(Table):
     """The answers to one question, best first.  Printed, they are a table."""
 
     def __init__(self, question: str, answers: list[Answer]):
@@ -44,9 +83,9 @@ class Answers:
     def __getitem__(self, i: int) -> Answer:
         return self._answers[i]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As ``bilink query --json`` prints it."""
-        return {"answers": [asdict(answer) for answer in self._answers]}
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per answer."""
+        return [asdict(answer) for answer in self._answers]
 
     def __repr__(self) -> str:
         labels = [printable(answer.label) for answer in self._answers]
@@ -54,53 +93,33 @@ class Answers:
         lines = [self.question]
         for answer, label in zip(self._answers, labels, strict=True):
             mark = "known" if answer.known else "new"
-            lines.append(f"{answer.rank:>4}  {label:<{width}}  {answer.score:>9.3f}  {mark}")
+            chance = "" if answer.probability is None else f"  {answer.probability:>6.1%}"
+            lines.append(
+                f"{answer.rank:>4}  {label:<{width}}  {answer.score:>9.3f}{chance}  {mark}"
+            )
         return "\n".join(lines)
 
 
-def ask(
-    scorer: Scorer,
-    graph: Graph,
-    known: dict[str, KnownAnswers],
-    *,
-    head: str | None = None,
-    relation: str | None = None,
-    tail: str | None = None,
-    k: int = 10,
-    new: bool = False,
-) -> Answers:
-    """Answer (head, relation, ?) or (?, relation, tail) with the ``k`` best entities.
+class AnswerSets(Table):
+    """The answers to several questions; as a table, with the question in the first column."""
 
-    With ``new``, facts that the graph holds already are left out.  The entity that is asked about
-    is no answer, unless training has some entity that the relation joins to itself.
-    """
-    if relation is None or (head is None) == (tail is None):
-        raise ConfigError("give a relation and either a head or a tail")
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, not {k}")
-    side: Side = "head" if head is None else "tail"
-    given = graph.entities.find(head if head is not None else tail or "")
-    r = graph.relations.find(relation)
-    facts = known[side].of_query(given, r)
-    exclude = facts if new else np.empty(0, dtype=np.int32)
-    if r not in graph.reflexive_relations:
-        exclude = np.append(exclude, given)
-    ids, scores = top_candidates(scorer, side, given, r, k, exclude)
-    facts_set = set(facts.tolist())
-    names, given_name = graph.entities.names, graph.entities.names[given]
-    answers = [
-        Answer(
-            head=names[i] if side == "head" else given_name,
-            relation=graph.relations.names[r],
-            tail=names[i] if side == "tail" else given_name,
-            label=graph.entities.label(i),
-            score=float(score),
-            probability=None,
-            rank=rank,
-            known=int(i) in facts_set,
-        )
-        for rank, (i, score) in enumerate(zip(ids, scores, strict=True), start=1)
-    ]
-    subject, verb = printable(graph.entities.label(given)), printable(graph.relations.label(r))
-    question = f"({subject}, {verb}, ?)" if side == "tail" else f"(?, {verb}, {subject})"
-    return Answers(question, answers)
+    columns = ("question", *COLUMNS)
+
+    def __init__(self, sets: Sequence[Answers]):
+        self._sets = list(sets)
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    def __iter__(self) -> Iterator[Answers]:
+        return iter(self._sets)
+
+    def __getitem__(self, i: int) -> Answers:
+        return self._sets[i]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per answer, with its question."""
+        return [{"question": each.question, **row} for each in self._sets for row in each.rows()]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(repr, self._sets))

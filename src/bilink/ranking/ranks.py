@@ -203,7 +203,7 @@ def check_finite(scorer: Scorer, queries: np.ndarray) -> None:
 
 
 @reduction
-def _exact_score(query, candidate):
+def exact_score(query, candidate):
     """⟨q, c⟩ in double precision: the same numbers give the same sum, wherever they stand."""
     total = np.float64(query[0]) * np.float64(candidate[0])
     for k in range(1, query.shape[0]):
@@ -220,7 +220,7 @@ def _standing(score, own, tolerance, query, candidate, exact_own):
         return -1
     if tolerance == 0:
         return 0
-    exact = _exact_score(query, candidate)
+    exact = exact_score(query, candidate)
     return int(exact > exact_own) - int(exact < exact_own)
 
 
@@ -246,7 +246,7 @@ def _count_rivals(
         answer = answers[i]
         own = row[answer]
         high, low = own + tolerance, own - tolerance
-        exact_own = _exact_score(query, candidates[answer])
+        exact_own = exact_score(query, candidates[answer])
         above, level, options = 0, -1, n  # the answer is level with itself
         for segment in range(0, n, _SEGMENT):
             end = min(n, segment + _SEGMENT)

@@ -1,6 +1,6 @@
 """A run: something that scores, with the graph it knows."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,11 @@ from bilink.evaluation.classification import Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.models.model import Model
 from bilink.models.scorer import Scorer
-from bilink.queries.answers import Answers, ask
+from bilink.queries.answers import Answers, AnswerSets
+from bilink.queries.asking import Asker, Probability
 from bilink.queries.explain import Explanation, explain
 from bilink.queries.export import Vectors
+from bilink.queries.questions import Question
 from bilink.runs.folder import RunFolder
 
 
@@ -42,6 +44,10 @@ class Run:
     def _known(self) -> dict[str, KnownAnswers]:
         return known_answers(self.graph, SPLITS)
 
+    @cached_property
+    def _asker(self) -> Asker:
+        return Asker(self.scorer, self.graph, self._known, self.probability)
+
     def query(
         self,
         *,
@@ -50,21 +56,27 @@ class Run:
         tail: str | None = None,
         k: int = 10,
         new: bool = False,
+        only: str | Sequence[str] | None = None,
+        **search: Any,
     ) -> Answers:
-        """The ``k`` best answers to (head, relation, ?) or (?, relation, tail).
+        """The ``k`` best answers to (h, r, ?), (?, r, t), (h, ?, t) or (?, r, ?).
 
-        Names and unambiguous labels are understood.  ``new`` leaves out what the graph holds.
+        Names and unambiguous labels are understood.  ``new`` leaves out what the graph holds;
+        ``only`` limits the answers to entities ``"seen"`` in that position of the relation, or to a
+        list of names.  ``search`` is for pairs: ``progress``, called with the number of heads just
+        done, ``stop``, which ends the search when it returns true, and ``memory`` in bytes.
         """
-        return ask(
-            self.scorer,
-            self.graph,
-            self._known,
-            head=head,
-            relation=relation,
-            tail=tail,
-            k=k,
-            new=new,
+        return self._asker.ask(
+            head=head, relation=relation, tail=tail, k=k, new=new, only=only, **search
         )
+
+    def query_all(self, questions: Sequence[Question], **options: Any) -> AnswerSets:
+        """The answers to many questions, such as ``bilink.read_questions`` reads from a file."""
+        return self._asker.ask_all(questions, **options)
+
+    def new_facts(self, k: int = 10, **options: Any) -> Answers:
+        """The ``k`` best facts of all relations that the graph does not hold."""
+        return self._asker.facts(k=k, **options)
 
     def score(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
         """The score of each (head, relation, tail) of names; higher is more likely."""
@@ -113,6 +125,7 @@ class Run:
         """
         found = fit_calibration(self.scorer, self.graph, asked=asked, **options)
         self._calibrations[asked] = found
+        self.__dict__.pop("_asker", None)  # which knows the old probabilities
         if self.path is not None:
             with suppress(RunError):
                 RunFolder(self.path).write_calibration(found.to_dict())
@@ -129,7 +142,7 @@ class Run:
         return self._calibrations[asked]
 
     @property
-    def probability(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    def probability(self) -> Probability | None:
         """How likely answers are right: a function of their triples of ids and their scores.
 
         None where there is nothing to learn it on, as without a validation split.

@@ -1,0 +1,292 @@
+"""The questions (h, r, ?), (?, r, t), (h, ?, t) and (?, r, ?), and the best facts of all."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bilink.data.graph import Graph
+from bilink.data.index import KnownAnswers
+from bilink.data.vocabulary import printable
+from bilink.errors import ConfigError
+from bilink.models.scorer import Scorer, Side
+from bilink.queries.answers import Answer, Answers, AnswerSets
+from bilink.queries.pairs import PairSearch
+from bilink.queries.questions import Question
+from bilink.ranking.topk import top_candidates
+
+# From triples (n, 3) of ids and their scores to the probability of each.
+Probability = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+SEEN = "seen"
+_PATTERNS = (
+    "give a relation and either a head or a tail; or a relation alone, for pairs; or a head and a "
+    "tail, for relations"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Asker:
+    """All that it takes to answer: what scores, the graph, and what the graph knows."""
+
+    scorer: Scorer
+    graph: Graph
+    known: Mapping[str, KnownAnswers]
+    probability: Probability | None = None
+
+    def ask(
+        self,
+        *,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        k: int = 10,
+        new: bool = False,
+        only: str | Sequence[str] | None = None,
+        **search: Any,
+    ) -> Answers:
+        """Answer the question that is open where nothing is given, with the ``k`` best.
+
+        With ``new``, facts that the graph holds already are left out.  ``only`` limits the entities
+        that may be answers: to the ``"seen"`` ones, which training has in that position of the
+        relation, or to a list of names.  ``search`` is for pairs: ``progress``, ``stop`` and
+        ``memory`` as in ``PairSearch.best``.  No entity is an answer to a question about itself,
+        unless training has some entity that the relation joins to itself.
+        """
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, not {k}")
+        entities, relations = self.graph.entities, self.graph.relations
+        h, t = (None if name is None else entities.find(name) for name in (head, tail))
+        r = None if relation is None else relations.find(relation)
+        if r is not None and h is not None and t is None:
+            return self._entities("tail", h, r, k, new, only)
+        if r is not None and t is not None and h is None:
+            return self._entities("head", t, r, k, new, only)
+        if r is not None and h is None and t is None:
+            return self._pairs(r, k, new, only, search)
+        if r is None and h is not None and t is not None:
+            if only is not None:
+                raise ConfigError("only limits entities, but this question asks for a relation")
+            return self._relations(h, t, k, new)
+        raise ConfigError(_PATTERNS)
+
+    def ask_all(
+        self,
+        questions: Sequence[Question],
+        *,
+        k: int = 10,
+        new: bool = False,
+        only: str | Sequence[str] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> AnswerSets:
+        """Answer many questions; ``progress`` is called after each."""
+        sets = []
+        for question in questions:
+            with question.blamed():
+                sets.append(self.ask(**question.given, k=k, new=new, only=only))
+            if progress:
+                progress(1)
+        return AnswerSets(sets)
+
+    def facts(
+        self,
+        *,
+        k: int = 10,
+        new: bool = True,
+        only: str | Sequence[str] | None = None,
+        **search: Any,
+    ) -> Answers:
+        """The ``k`` best facts of all relations, by probability where there is one, else by score.
+
+        Scores of different relations compare only as far as the model was trained to make them.
+        """
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, not {k}")
+        best = _Best(k, self.probability)
+        for r in range(len(self.graph.relations)):
+            best.add(*self._best_pairs(r, k, new, only, best.floor, search))
+        return self._answers("new facts" if new else "facts", best.triples, best.scores, _whole)
+
+    def _entities(
+        self, side: Side, given: int, r: int, k: int, new: bool, only: str | Sequence[str] | None
+    ) -> Answers:
+        facts = self.known[side].of_query(given, r)
+        leave_out = [facts] if new else []
+        if r not in self.graph.reflexive_relations:
+            leave_out.append(np.array([given]))
+        if only is not None:
+            others = np.ones(len(self.graph.entities), dtype=bool)
+            others[self._chosen(only, side, r)] = False
+            leave_out.append(np.flatnonzero(others))
+        exclude = np.concatenate(leave_out) if leave_out else np.empty(0, dtype=np.int32)
+        ids, scores = top_candidates(self.scorer, side, given, r, k, exclude)
+        triples = np.empty((len(ids), 3), dtype=np.int64)
+        triples[:] = (given, r, given)
+        triples[:, 0 if side == "head" else 2] = ids
+        subject, verb = self._shown(given, r)
+        if side == "tail":
+            return self._answers(f"({subject}, {verb}, ?)", triples, scores, _tail)
+        return self._answers(f"(?, {verb}, {subject})", triples, scores, _head)
+
+    def _relations(self, h: int, t: int, k: int, new: bool) -> Answers:
+        n = len(self.graph.relations)
+        triples = np.stack([np.full(n, h), np.arange(n), np.full(n, t)], axis=1)
+        if new:
+            triples = triples[~self._is_known(triples)]
+        scores = self.scorer.score(triples)
+        best = np.lexsort((triples[:, 1], -scores))[:k]
+        names = [printable(self.graph.entities.label(i)) for i in (h, t)]
+        return self._answers(f"({names[0]}, ?, {names[1]})", triples[best], scores[best], _relation)
+
+    def _pairs(
+        self,
+        r: int,
+        k: int,
+        new: bool,
+        only: str | Sequence[str] | None,
+        search: Mapping[str, Any],
+    ) -> Answers:
+        triples, scores = self._best_pairs(r, k, new, only, -np.inf, search)
+        verb = printable(self.graph.relations.label(r))
+        return self._answers(f"(?, {verb}, ?)", triples, scores, _pair)
+
+    def _best_pairs(
+        self,
+        r: int,
+        k: int,
+        new: bool,
+        only: str | Sequence[str] | None,
+        floor: float,
+        search: Mapping[str, Any],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        facts = self._facts_of(r)
+        found = self._search.best(
+            r,
+            k,
+            heads=None if only is None else self._chosen(only, "head", r),
+            tails=None if only is None else self._chosen(only, "tail", r),
+            leave_out=facts if new else None,
+            loops=r in self.graph.reflexive_relations,
+            seeds=facts // len(self.graph.entities),
+            floor=floor,
+            **search,
+        )
+        triples = np.stack([found.heads, np.full_like(found.heads, r), found.tails], axis=1)
+        return triples, found.scores
+
+    @cached_property
+    def _search(self) -> PairSearch:
+        return PairSearch(self.scorer)
+
+    @cached_property
+    def _facts(self) -> tuple[np.ndarray, np.ndarray]:
+        """All facts as head · n + tail, sorted, relation after relation; where each one starts."""
+        heads, relations, tails = self.graph.triples.astype(np.int64).T
+        keys = heads * len(self.graph.entities) + tails
+        order = np.lexsort((keys, relations))
+        starts = np.searchsorted(relations[order], np.arange(len(self.graph.relations) + 1))
+        return keys[order], starts
+
+    def _facts_of(self, r: int) -> np.ndarray:
+        keys, starts = self._facts
+        return keys[starts[r] : starts[r + 1]]
+
+    def _chosen(self, only: str | Sequence[str], side: Side, r: int) -> np.ndarray:
+        """The ids that may be answers."""
+        if isinstance(only, str):
+            if only != SEEN:
+                raise ConfigError(f"only must be {SEEN!r} or a list of names, not {only!r}")
+            train = self.graph.train
+            return np.unique(train[train[:, 1] == r, 0 if side == "head" else 2])
+        return np.unique(self.graph.entities.find_all(only))
+
+    def _shown(self, entity: int, r: int) -> tuple[str, str]:
+        graph = self.graph
+        return printable(graph.entities.label(entity)), printable(graph.relations.label(r))
+
+    def _is_known(self, triples: np.ndarray) -> np.ndarray:
+        n = len(self.graph.entities)
+        keys = triples[:, 0].astype(np.int64) * n + triples[:, 2]
+        facts = [self._facts_of(r) for r in triples[:, 1].tolist()]
+        places = [int(np.searchsorted(f, key)) for f, key in zip(facts, keys, strict=True)]
+        found = zip(facts, places, keys, strict=True)
+        return np.array([i < len(f) and f[i] == key for f, i, key in found], dtype=bool)
+
+    def _answers(
+        self,
+        question: str,
+        triples: np.ndarray,
+        scores: np.ndarray,
+        label: Callable[[str, str, str], str],
+    ) -> Answers:
+        """The table of the answers: the one place where names, marks and probabilities are set."""
+        entities, relations = self.graph.entities, self.graph.relations
+        chances = None
+        if self.probability is not None and len(triples):
+            chances = self.probability(triples, scores).tolist()
+        known = self._is_known(triples).tolist()
+        answers = [
+            Answer(
+                head=entities.names[h],
+                relation=relations.names[r],
+                tail=entities.names[t],
+                label=label(entities.label(h), relations.label(r), entities.label(t)),
+                score=score,
+                probability=None if chances is None else chances[i],
+                rank=i + 1,
+                known=known[i],
+            )
+            for i, ((h, r, t), score) in enumerate(
+                zip(triples.tolist(), scores.tolist(), strict=True)
+            )
+        ]
+        return Answers(question, answers)
+
+
+class _Best:
+    """The best facts so far, over relations."""
+
+    def __init__(self, k: int, probability: Probability | None):
+        self._k, self._probability = k, probability
+        self.triples, self.scores = np.empty((0, 3), dtype=np.int64), np.empty(0)
+        self._order_by = np.empty(0)
+
+    @property
+    def floor(self) -> float:
+        """Scores below it are not among the best; unknown where probabilities decide."""
+        full = self._probability is None and len(self.scores) == self._k
+        return float(self.scores[-1]) if full else -np.inf
+
+    def add(self, triples: np.ndarray, scores: np.ndarray) -> None:
+        """Mix in the best facts of one more relation."""
+        value = scores
+        if self._probability is not None and len(triples):
+            value = self._probability(triples, scores)
+        triples = np.concatenate([self.triples, triples])
+        scores = np.concatenate([self.scores, scores])
+        value = np.concatenate([self._order_by, value])
+        order = np.lexsort((triples[:, 2], triples[:, 0], triples[:, 1], -scores, -value))
+        order = order[: self._k]
+        self.triples, self.scores, self._order_by = triples[order], scores[order], value[order]
+
+
+def _head(head: str, relation: str, tail: str) -> str:
+    return head
+
+
+def _tail(head: str, relation: str, tail: str) -> str:
+    return tail
+
+
+def _relation(head: str, relation: str, tail: str) -> str:
+    return relation
+
+
+def _pair(head: str, relation: str, tail: str) -> str:
+    return f"{head} → {tail}"
+
+
+def _whole(head: str, relation: str, tail: str) -> str:
+    return f"{head}, {relation}, {tail}"
