@@ -36,6 +36,10 @@ class SmallRun(Run):
     def scorer(self):
         return self.model.scorer
 
+    @property
+    def models(self):
+        return {"distmult": self.model}
+
 
 def hostile_run(hostile=HOSTILE):
     """Some entities have names that a careless page or server would trip over."""

@@ -1,12 +1,26 @@
 """The explorer in a real browser: a new user clicks through it."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from browser import chromium, served
 from small import HOSTILE, hostile_run, large_run
 
 import bilink
+from bilink.runs.crossfit import audit
 
 DOWN, ENTER, ESCAPE, TAB = "\ue015", "\ue007", "\ue00c", "\ue004"
+WRONG = [
+    ("Chile", "in continent", "Europe"),
+    ("Japan", "in continent", "Africa"),
+    ("Kenya", "in continent", "Asia"),
+    ("Canada", "in continent", "Africa"),
+    ("Peru", "has capital", "Vienna"),
+    ("Germany", "uses currency", "Peso"),
+    ("Austria", "official language", "Swahili"),
+    ("France", "official language", "Japanese"),
+]
 NEIGHBOURS = {"Germany", "Czechia", "Slovakia", "Hungary", "Slovenia", "Italy", "Switzerland"}
 
 
@@ -17,10 +31,19 @@ def person():
 
 
 @pytest.fixture(scope="module")
-def atlas(person):
-    """The address of the explorer of a quickly trained run of the atlas."""
-    run = bilink.train("atlas", model="distmult", dim=50, epochs=30, seed=1, validation_triples=0)
-    with served(run) as address:
+def atlas(person, tmp_path_factory):
+    """The explorer of a quickly trained and audited run of the atlas, with planted errors."""
+    graph = bilink.load_graph("atlas")
+    planted = [
+        [graph.entities.find(h), graph.relations.find(r), graph.entities.find(t)]
+        for h, r, t in WRONG
+    ]
+    graph = replace(graph, train=np.concatenate([graph.train, planted]))
+    options = {"epochs": 30, "seed": 1, "threads": 1, "validation_triples": 0}
+    out = tmp_path_factory.mktemp("page") / "run"
+    run = bilink.train(graph, model="distmult", dim=100, out=out, **options)
+    audit(run, 300)
+    with served(bilink.load(out)) as address:
         yield address
 
 
@@ -50,6 +73,49 @@ def test_a_new_user_asks_which_countries_border_austria(person, atlas):
     person.click(".switch")
     person.until(lambda: set(person.texts(".rows .mark")) == {"new"})
     assert person.address() == "?head=Austria&relation=borders&new=1"
+
+
+def test_a_new_user_asks_which_new_facts_are_most_probable(person, atlas):
+    person.open(atlas)
+    person.click(".try", "Which new facts are most probable?")
+    person.settle(90)
+    assert person.text("h1") == "The most probable new facts"
+    assert len(answers(person)) == 10
+    assert set(person.texts(".rows .mark")) == {"new"}
+    assert all(value.endswith("%") for value in person.texts(".rows .value"))
+
+
+def test_a_new_user_asks_which_facts_look_wrong(person, atlas):
+    person.open(atlas)
+    person.click("#views a", "Doubts")
+    person.until(lambda: "Facts that look wrong" in person.text("#answers"))
+    doubted = person.texts(".rows li .what")
+    assert len(doubted) == 30
+    found = [fact for fact in WRONG if any("".join(fact) in text for text in doubted)]
+    assert len(found) >= 3  # of eight; by chance it would be none
+    person.open(atlas + f"?card=entity:{found[0][0]}")
+    assert "IN DOUBT" in person.text("#card")
+
+
+def test_all_four_questions_can_be_asked(person, atlas):
+    for address, words in (
+        ("?head=Austria&relation=borders", "Austria borders ?"),
+        ("?relation=borders&tail=Austria", "? borders Austria"),
+        ("?head=Austria&tail=Vienna", "Austria ? Vienna"),
+        ("?relation=borders", "? borders ?"),
+    ):
+        person.open(atlas + address)
+        assert person.text("h1") == words
+        assert len(answers(person)) >= 10
+    person.open(atlas + "?head=Austria&relation=borders&tail=Germany")
+    assert "The graph holds this fact." in person.text("#answers")
+
+
+def test_answers_can_be_explained(person, atlas):
+    person.open(atlas + "?head=Austria&relation=borders&new=1")
+    person.click(".rows li:first-child button", "why")
+    person.until(lambda: "FACTS THAT HOLD IT UP" in person.text(".rows li:first-child .why"))
+    assert "approximate" in person.text(".why").lower()
 
 
 def test_an_address_can_be_shared_and_the_way_back_works(person, atlas):
@@ -145,7 +211,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(person, atlas):
 
 def test_names_that_mean_harm_are_shown_as_they_are(person, hostile):
     person.complaints()
-    person.open(hostile + "?head=e9&relation=%3Csvg%20onload%3Dalert(2)%3E&k=30&card=entity:e9")
+    person.open(
+        hostile + "?head=e9&relation=%3Csvg%20onload%3Dalert(2)%3E&any=1&k=30&card=entity:e9"
+    )
     assert HOSTILE[0] in answers(person)
     assert person.text("#card h2") == "e9"
     person.open(hostile + "?card=entity:%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")

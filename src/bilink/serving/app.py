@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 import bilink
-from bilink.errors import BilinkError, DataError
+from bilink.errors import BilinkError, DataError, QueryStopped
 from bilink.runs.run import Run
 from bilink.serving import schema
 from bilink.serving.explorer import Explorer
@@ -98,14 +98,16 @@ def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | Non
         tail: OptionalText = None,
         k: Count = 10,
         new: bool = False,
+        seen: bool = False,
     ) -> Response:
         """Ask (h, r, ?), (?, r, t), (h, ?, t), (?, r, ?), or for the most probable new facts.
 
-        Without a relation and entities all answers are new ones.
+        ``new`` leaves out what the graph holds; without a relation and entities all answers are
+        new.  ``seen`` allows only entities that training has in that position of the relation.
         """
         if head is None and tail is None:
-            return Json(await slow.do(explorer.pairs, relation, k, new))
-        return Json(await quick.do(explorer.query, head, relation, tail, k, new))
+            return Json(await slow.do(explorer.pairs, relation, k, new, seen))
+        return Json(await quick.do(explorer.query, head, relation, tail, k, new, seen))
 
     @app.post("/api/score", response_model=schema.Scores)
     async def score(triples: schema.Triples) -> Response:
@@ -203,4 +205,5 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(BusyError, busy)
     app.add_exception_handler(SlowError, too_slow)
+    app.add_exception_handler(QueryStopped, too_slow)
     app.add_exception_handler(Exception, bug)

@@ -79,8 +79,8 @@ def _arrange(vectors: np.ndarray, start: np.ndarray) -> np.ndarray:
     if n <= 3:
         return np.pad(start, ((0, 0), (0, 2 - start.shape[1])))
     k = min(_NEAREST, n - 1)
-    near = NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(vectors)
-    tails = near.kneighbors(return_distance=False)[:, :k].ravel()
+    near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(vectors)
+    tails = near.kneighbors(return_distance=False).ravel()  # no point is its own
     heads = np.repeat(np.arange(n), k)
     random = np.random.default_rng(0)
     places = 3 * start / max(float(start.std()), 1e-30)

@@ -1,6 +1,8 @@
 """What the server says about a run, as plain dictionaries ready for JSON."""
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property, lru_cache
 from typing import Any
@@ -16,17 +18,21 @@ from bilink.data.statistics import (
     relation_statistics,
 )
 from bilink.data.vocabulary import printable
-from bilink.errors import ConfigError
+from bilink.ensembles.examples import find_examples
+from bilink.errors import ConfigError, DataError
+from bilink.evaluation.reliability import reliability
 from bilink.models.scorer import SIDES
 from bilink.runs.combined import CombinedRun
+from bilink.runs.crossfit import kept_doubts
 from bilink.runs.run import Run
-from bilink.serving import abilities
 from bilink.serving.drawing import Map, directions, draw_map, surroundings
 from bilink.serving.facts import Facts
 from bilink.serving.typeahead import TypeAhead
 from bilink.theory.describe import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
+MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
+LONGEST_SEARCH = 600.0  # seconds
 SHOWN = 24  # facts of an entity that are shown for each relation and direction
 EXAMPLES = 3
 
@@ -41,14 +47,17 @@ class Explorer:
         self._counts = np.bincount(self.facts.triples[:, 1], minlength=len(relations))
         self.entities = TypeAhead(entities, self.facts.degrees)
         self.relations = TypeAhead(relations, self._counts)
-        self.pairs = lru_cache(256)(self._pairs)
+        self.pairs = lru_cache(256)(self._pairs)  # these take long
+        self.chance = run.probability  # from triples and scores to probabilities, or None
         self.warm_up()
 
     def warm_up(self) -> None:
         """Ask one question, so that the first caller does not wait for compiling and indexes."""
         if len(self.graph.entities) and len(self.graph.relations):
-            names = self.graph.entities.names[0], self.graph.relations.names[0]
-            self.run.query(head=names[0], relation=names[1], k=1)
+            entity, relation = self.graph.entities.names[0], self.graph.relations.names[0]
+            self.query(entity, relation, None, 1, new=False, seen=True)
+            self.query(entity, None, entity, 1, new=False, seen=True)
+            self.score([(entity, relation, entity)])
 
     # -- the graph --------------------------------------------------------------------------------
 
@@ -62,7 +71,7 @@ class Explorer:
             "entities": len(self.graph.entities),
             "relations": len(self.graph.relations),
             "facts": len(self.facts),
-            "calibrated": abilities.calibration(self.run) is not None,
+            "calibrated": self.chance is not None,
             "audited": self.audit(k=1)["audited"],
             "examples": self.examples,
             "version": bilink.__version__,
@@ -106,9 +115,18 @@ class Explorer:
     # -- questions --------------------------------------------------------------------------------
 
     def query(
-        self, head: str | None, relation: str | None, tail: str | None, k: int, new: bool
+        self,
+        head: str | None,
+        relation: str | None,
+        tail: str | None,
+        k: int,
+        new: bool,
+        seen: bool,
     ) -> dict[str, Any]:
-        """The answers to any question that leaves something open."""
+        """The answers to any question that leaves something open.
+
+        With ``seen``, only entities that training has in that position of the relation.
+        """
         given = {"head": self._name(head), "tail": self._name(tail)}
         if relation is not None:
             r = self.relations.find(relation)
@@ -118,18 +136,21 @@ class Explorer:
             raise ConfigError("leave one of head, relation and tail open, or ask for a score")
         if given.keys() == {"head"} or given.keys() == {"tail"}:
             raise ConfigError("give a relation, or the other entity, as well")
+        only = "seen" if seen and ("relation" in given or not given) else None
         if not given:
-            answers = abilities.new_facts(self.run, k)
+            answers = self.run.new_facts(k, only=only, stop=_alarm())
+        elif given.keys() == {"relation"}:
+            answers = self.run.query(**given, k=k, new=new, only=only, stop=_alarm())
         else:
-            answers = self.run.query(**given, k=k, new=new)
+            answers = self.run.query(**given, k=k, new=new, only=only)
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
         }
 
-    def _pairs(self, relation: str | None, k: int, new: bool) -> dict[str, Any]:
-        """The answers to (?, r, ?) and (?, ?, ?), which take long enough to be kept."""
-        return self.query(None, relation, None, k, new)
+    def _pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:
+        """The answers to (?, r, ?) and (?, ?, ?)."""
+        return self.query(None, relation, None, k, new, seen)
 
     def _name(self, text: str | None) -> str | None:
         return None if text is None else self.graph.entities.names[self.entities.find(text)]
@@ -156,7 +177,7 @@ class Explorer:
         rows = [tuple(f(text) for f, text in zip(find, row, strict=True)) for row in triples]
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
-        probabilities = abilities.probabilities(self.run, ids, scores)
+        chances = [None] * len(ids) if self.chance is None else self.chance(ids, scores).tolist()
         names, verbs = self.graph.entities.names, self.graph.relations.names
         return {
             "scores": [
@@ -168,7 +189,7 @@ class Explorer:
                     "probability": _finite(probability),
                     "known": self.facts.holds(h, r, t),
                 }
-                for (h, r, t), score, probability in zip(rows, scores, probabilities, strict=True)
+                for (h, r, t), score, probability in zip(rows, scores, chances, strict=True)
             ]
         }
 
@@ -177,7 +198,7 @@ class Explorer:
         r = self.relations.find(relation)
         names = self.graph.entities.names
         h, t = (names[self.entities.find(text)] for text in (head, tail))
-        return abilities.explanation(self.run, h, self.graph.relations.names[r], t)
+        return self.run.explain(h, self.graph.relations.names[r], t).to_dict()
 
     # -- entities ---------------------------------------------------------------------------------
 
@@ -242,7 +263,7 @@ class Explorer:
             **{key: statistics[key] for key in (*wanted, "category", "symmetry", "reflexivity")},
             "related": [self._related_to(r, pair) for pair in self._alike if r in _ends(pair)],
             "theory": self._theory(r),
-            "calibration": abilities.reliability(self.run, r),
+            "calibration": self._reliability(r),
             "weights": self._weights.get(self.graph.relations.names[r]),
         }
 
@@ -261,6 +282,34 @@ class Explorer:
             "lost_by_transe": facts.lost_by_transe(),
             "rounding_rank": None if bounds is None else [bounds.lower, bounds.upper],
         }
+
+    def _reliability(self, r: int) -> dict[str, Any] | None:
+        """How often answers to questions of the test split are right, by their probability."""
+        if self._judged is None:
+            return None
+        relations, chances, right = self._judged
+        mine = relations == r
+        bins = min(MOST_BINS, int(mine.sum()) // LEAST_IN_BIN)
+        if bins < 2:
+            return None
+        found = reliability(chances[mine], right[mine], bins)
+        return {
+            "error": found.ece,
+            "said": found.predicted.tolist(),
+            "true": found.observed.tolist(),
+            "count": found.counts.tolist(),
+        }
+
+    @cached_property
+    def _judged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Answers to the questions of the test split: relation, probability, whether right."""
+        if self.chance is None:
+            return None
+        try:
+            found = find_examples(self.run.scorer, self.graph, "test", "answers")
+        except DataError:  # there are none
+            return None
+        return found.relations, self.chance(found.triples, found.scores), found.labels
 
     @cached_property
     def _relation_facts(self) -> list[RelationFacts]:
@@ -311,7 +360,8 @@ class Explorer:
 
     @cached_property
     def _doubts(self) -> list[dict[str, Any]] | None:
-        return abilities.audit(self.run)
+        kept = kept_doubts(self.run)
+        return None if kept is None else [_doubt(row) for row in kept if _is_doubt(row)]
 
     def map(self, relation: str | None = None) -> dict[str, Any]:
         """Every entity as a point; with a relation, whether it stands before or after that one."""
@@ -336,6 +386,37 @@ class Explorer:
     @cached_property
     def _map(self) -> Map:
         return draw_map(self._directions, self.facts.degrees)
+
+
+def _alarm() -> Callable[[], bool]:
+    """Becomes true when a search has taken too long for anyone to wait."""
+    end = time.monotonic() + LONGEST_SEARCH
+    return lambda: time.monotonic() > end
+
+
+def _is_doubt(row: Any) -> bool:
+    """Whether a row of the file is what it should be."""
+    ends = ("head", "relation", "tail", "head_label", "relation_label", "tail_label")
+    return isinstance(row, dict) and all(isinstance(row.get(end), str) for end in ends)
+
+
+def _doubt(row: dict[str, Any]) -> dict[str, Any]:
+    best = row.get("suggestion")
+    names = ("head", "relation", "tail")
+    return {
+        **{name: row[name] for name in names},
+        **{f"{name}_label": printable(row[f"{name}_label"]) for name in names},
+        "probability": _finite(row.get("probability")),
+        "score": _finite(row.get("score")),
+        "side": row.get("side"),
+        "suggestion": None
+        if best is None
+        else {
+            "name": best["name"],
+            "label": printable(best["label"]),
+            "probability": _finite(best["probability"]),
+        },
+    }
 
 
 def _finite(value: float | None) -> float | None:

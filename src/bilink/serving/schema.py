@@ -101,6 +101,14 @@ class Scores(_Answer):
     scores: list[ScoreRow]
 
 
+class Suggestion(_Answer):
+    """An entity that fits better, and how likely that would be a fact."""
+
+    name: str
+    label: str
+    probability: float | None
+
+
 class Doubt(_Answer):
     """A fact of the graph that looks wrong."""
 
@@ -112,7 +120,7 @@ class Doubt(_Answer):
     tail_label: str
     probability: float | None
     score: float | None
-    suggestion: Named | None  # a more plausible entity in place of one end
+    suggestion: Suggestion | None  # a more plausible entity in place of one end
     side: str | None  # which end
 
 

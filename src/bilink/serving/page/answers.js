@@ -33,7 +33,7 @@ export function bar(row, length) {
   return [
     el("span", { class: `bar${sure ? "" : " score"}`, "aria-hidden": true },
       el("i", { style: { width: `${(100 * length).toFixed(1)}%` } })),
-    el("span", { class: "value", title: sure ? "probability" : "score: higher is more likely" }, words),
+    el("span", { class: "value", title: sure ? "probability" + (row.known ? ", did the graph not hold it" : "") : "score: higher is more likely" }, words),
   ];
 }
 
@@ -99,7 +99,7 @@ export async function answers(place, state, signal) {
   try {
     const { head, relation, tail, k } = state;
     const fresh = state.new || kind === "fact";
-    const found = await get("query", { head, relation, tail, k, new: fresh }, signal);
+    const found = await get("query", { head, relation, tail, k, new: fresh, seen: !state.any }, signal);
     const rows = found.answers;
     const first = rows[0];
     const labels = first
@@ -113,7 +113,7 @@ export async function answers(place, state, signal) {
         rows.length ? (sure ? "probability" : "score") : null,
         rows.length && !sure ? " (higher is more likely; no probabilities yet)" : null),
       rows.length ? list(rows, kind)
-        : note(el("p", null, "No answers. "), fresh && kind !== "fact" ? el("p", null, "All that fits is in the graph already; try without “new facts only”.") : null));
+        : note(el("p", null, "No answers. "), fresh && kind !== "fact" ? el("p", null, "All that fits is in the graph already; try without “new facts only” or “fitting entities only”.") : null));
   } catch (error) {
     if (error.name === "AbortError") return;
     show(place, trouble(error, again));
@@ -140,9 +140,8 @@ export async function judge(place, state, signal) {
 }
 
 export function doubtRow(row, at) {
-  const fix = row.suggestion && el("p", { class: "fix" }, "rather ",
-    el("span", { class: "side" }, row.side), " ",
-    cardLink("entity", row.suggestion.name, row.suggestion.label), "?");
+  const fix = row.suggestion && el("p", { class: "fix" }, "perhaps ",
+    cardLink("entity", row.suggestion.name, row.suggestion.label), " in place of ", row[`${row.side}_label`], "?");
   return el("li", { class: "doubt" },
     at !== undefined && el("span", { class: "rank" }, count(at)),
     el("span", { class: "what" }, subject(row, "fact"), fix),

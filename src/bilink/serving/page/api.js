@@ -22,7 +22,9 @@ async function ask(address, options) {
   let found = null;
   try {
     found = await response.json();
-  } catch { /* told below */ }
+  } catch (error) {
+    if (error.name === "AbortError") throw error; // else it is told below
+  }
   if (!response.ok || found === null) {
     const sentence = found?.error ?? `The server answered with status ${response.status}.`;
     throw Object.assign(new Error(sentence[0].toUpperCase() + sentence.slice(1)), { status: response.status });

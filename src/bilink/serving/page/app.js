@@ -39,6 +39,7 @@ $("ask").addEventListener("submit", (event) => {
   go({ view: Object.values(state).some(Boolean) ? "ask" : "new", ...state });
 });
 $("new").addEventListener("change", (event) => go({ new: event.target.checked }));
+$("fitting").addEventListener("change", (event) => go({ any: !event.target.checked }));
 $("many").addEventListener("change", (event) => go({ k: Number(event.target.value) }));
 for (const a of document.querySelectorAll("#views a, .brand")) {
   a.addEventListener("click", (event) => {
@@ -93,13 +94,14 @@ function render(state, change = {}) {
   }
   $("hint").textContent = hint(state);
   $("new").checked = state.new;
+  $("fitting").checked = !state.any;
   $("many").value = String(state.k);
   if ($("many").selectedIndex < 0) $("many").append(el("option", { selected: true }, state.k));
   const { head, relation, tail } = state;
   const place = places.answers;
   if (view !== "map") { delete place.dataset.map; place.picture?.watch.disconnect(); delete place.picture; }
   const filled = [head, relation, tail].filter(Boolean).length;
-  const key = JSON.stringify([view, head, relation, tail, state.new, state.k]);
+  const key = JSON.stringify([view, head, relation, tail, state.new, state.any, state.k]);
   if (view === "map") part("answers", `${key}${state.card}`, (signal) => map(place, state, signal));
   else if (view === "doubts") part("answers", key, (signal) => doubts(place, state, signal));
   else if (view === "new") part("answers", key, (signal) => answers(place, { ...state, head: null, relation: null, tail: null }, signal));

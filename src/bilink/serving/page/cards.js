@@ -104,7 +104,7 @@ function verdict(theory) {
   const lines = [];
   const sentence = (name, lost, least = "") => (lost
     ? el("li", { class: "lost" }, el("b", null, name), ` must lose ${least}${count(lost)} of ${count(theory.facts)} facts, whatever its size`)
-    : el("li", { class: "held" }, el("b", null, name), " can hold all facts, as far as is known"));
+    : el("li", { class: "held" }, el("b", null, name), ": nothing rules out that it holds all facts"));
   lines.push(sentence("DistMult", theory.lost_by_distmult));
   lines.push(sentence("TransE", theory.lost_by_transe, "at least "));
   const rank = theory.rounding_rank;

@@ -2,7 +2,8 @@
 
 import { el } from "./dom.js";
 
-const KEYS = ["view", "head", "relation", "tail", "new", "k", "card"];
+const KEYS = ["view", "head", "relation", "tail", "new", "any", "k", "card"];
+const FLAGS = ["new", "any"];
 export const FEW = 10;
 
 export function read(search = location.search) {
@@ -10,7 +11,7 @@ export function read(search = location.search) {
   const state = {};
   for (const key of KEYS) state[key] = given.get(key) || null;
   if (!["new", "doubts", "map"].includes(state.view)) state.view = "ask";
-  state.new = state.new === "1";
+  for (const key of FLAGS) state[key] = state[key] === "1";
   state.k = Math.min(1000, Math.max(1, Number.parseInt(state.k, 10) || FEW));
   return state;
 }
@@ -18,7 +19,7 @@ export function read(search = location.search) {
 export function address(state) {
   const query = new URLSearchParams();
   for (const key of KEYS) {
-    const value = key === "new" ? (state.new ? "1" : null) : state[key];
+    const value = FLAGS.includes(key) ? (state[key] ? "1" : null) : state[key];
     if (value && !(key === "view" && value === "ask") && !(key === "k" && value === FEW)) query.set(key, value);
   }
   const text = query.toString();
