@@ -1,6 +1,6 @@
 """A run: something that scores, with the graph it knows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.ensembles.calibration import Calibration, fit_calibration
 from bilink.errors import BilinkError, DataError, RunError
-from bilink.evaluation.classification import Classification, classify_triples
+from bilink.evaluation.classification import Classification, Probability, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.models.scorer import Scorer
 from bilink.queries.answers import Answers, ask
@@ -70,6 +70,8 @@ class Run:
 
     def classify(self, split: str = "test", **protocol: Any) -> Classification:
         """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
+        if len(self.graph.valid) and "probability" not in protocol:
+            protocol["probability"] = self.calibration().probabilities
         return classify_triples(self.scorer.score, self.graph, split, **protocol)
 
     def calibrate(self, asked: str = "facts", **options: Any) -> Calibration:
@@ -95,7 +97,7 @@ class Run:
         return self._calibrations[asked]
 
     @property
-    def probability(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    def probability(self) -> Probability | None:
         """How likely answers are right: a function of their triples of ids and their scores.
 
         None where there is nothing to learn it on, as without a validation split.
