@@ -275,3 +275,14 @@ def test_ensembles_are_calibrated_as_models_are():
     p = both.calibration().probabilities(graph.test, scores)
     odds = both.calibration().log_odds(graph.test, scores)
     np.testing.assert_allclose(p, expit(odds))
+
+
+def test_classification_has_probabilities_of_a_run():
+    graph = random_graph(n_entities=30, n_relations=2, size=300)
+    run = bilink.train(graph, "distmult", 4, options=OPTIONS)
+    result = run.classify()
+    expected = run.calibration().probabilities(result.triples, result.scores)
+    np.testing.assert_array_equal(result.probabilities, expected)
+    found = result.to_dict()["calibration"]
+    assert found["brier"] == pytest.approx(np.mean((expected - result.labels) ** 2))
+    assert bilink.classify_triples(run.model.score, graph).to_dict()["calibration"] is None

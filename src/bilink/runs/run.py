@@ -12,12 +12,12 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.ensembles.calibration import Calibration, fit_calibration
 from bilink.errors import BilinkError, DataError, RunError
-from bilink.evaluation.classification import Classification, classify_triples
+from bilink.evaluation.classification import Classification, Probability, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.models.model import Model
 from bilink.models.scorer import Scorer
 from bilink.queries.answers import Answers, AnswerSets
-from bilink.queries.asking import Asker, Probability
+from bilink.queries.asking import Asker
 from bilink.queries.explain import Explanation, explain
 from bilink.queries.export import Vectors
 from bilink.queries.questions import Question
@@ -116,6 +116,8 @@ class Run:
 
     def classify(self, split: str = "test", **protocol: Any) -> Classification:
         """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
+        if len(self.graph.valid) and "probability" not in protocol:
+            protocol["probability"] = self.calibration().probabilities
         return classify_triples(self.scorer.score, self.graph, split, **protocol)
 
     def calibrate(self, asked: str = "facts", **options: Any) -> Calibration:
