@@ -37,18 +37,14 @@ def fold_in_run(
     if out is not None and run.path is not None and run.path.resolve() == Path(out).resolve():
         raise RunError(f"{out} is the run that is added to; choose another --out")
     graph, facts, count = _with_new(run.graph, list(triples), names)
-
-    def extended(model: Model) -> Model:
-        return fold_in(model, run.graph, facts, count, seed=seed)
-
+    models = {name: fold_in(f, facts, count, seed=seed) for name, f in run.frozen.items()}
     made = {"by": "fold-in", "run": str(run.path or ""), "entities": count, "triples": len(facts)}
     if isinstance(run, TrainedRun):
-        model = extended(run.model)
+        (model,) = models.values()
         config = replace(run.config, fingerprint=graph.fingerprint, made=made)
         result: Any = TrainedRun(graph, model, config, run.history, run.progress, run.stopped)
     else:
-        members = {name: extended(model) for name, model in run.members.items()}
-        result = CombinedRun(graph, members, _rejoined(run, members), run.config, run.data)
+        result = CombinedRun(graph, models, _rejoined(run, models), run.config, run.data)
     if out is not None:
         folder = RunFolder(out)
         with folder.created(force):
@@ -73,7 +69,8 @@ def _with_new(
             raise DataError(f"expected head, relation and tail, not {triple!r}")
     if names is not None:
         _check_new_names(graph, names, triples)
-    old, ids = len(graph.entities), {}
+    old = len(graph.entities)
+    ids: dict[str, int] = {}
     for name in names or ():
         ids[name] = old + len(ids)
 

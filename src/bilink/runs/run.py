@@ -22,6 +22,7 @@ from bilink.queries.explain import Explanation, explain
 from bilink.queries.export import Vectors
 from bilink.queries.questions import Question
 from bilink.runs.folder import RunFolder
+from bilink.training.fold_in import Frozen
 
 
 class Run:
@@ -39,6 +40,11 @@ class Run:
     def models(self) -> Mapping[str, Model]:
         """What the scorer is made of, by name."""
         raise NotImplementedError
+
+    @cached_property
+    def frozen(self) -> dict[str, Frozen]:
+        """The models as new entities meet them; looked at once."""
+        return {name: Frozen.of(model, self.graph) for name, model in self.models.items()}
 
     @cached_property
     def _known(self) -> dict[str, KnownAnswers]:

@@ -101,11 +101,11 @@ class Frozen:
     variance: float  # of the numbers of entities
 
     @classmethod
-    def of(cls, model: Model, graph: Graph, seed: int = 0) -> "Frozen":
+    def of(cls, model: Model, graph: Graph) -> "Frozen":
         """Look at the model and its graph, but not at the test split."""
         known = known_answers(graph, ("train",))
         held_out = graph.valid if len(graph.valid) >= _SAMPLE else graph.train
-        sample = np.random.default_rng(seed).permutation(len(held_out))[:_SAMPLE]
+        sample = np.random.default_rng(0).permutation(len(held_out))[:_SAMPLE]
         facts = graph.train[np.argsort(graph.train[:, 1], kind="stable")]
         starts = np.searchsorted(facts[:, 1], np.arange(len(graph.relations) + 1))
         beta = _sharpness(model.scorer, held_out[sample], known)
@@ -136,13 +136,13 @@ class Frozen:
         return out
 
 
-def fold_in(model: Model, graph: Graph, facts: np.ndarray, count: int, *, seed: int = 0) -> Model:
-    """``model`` with ``count`` more entities, whose ids in ``facts`` follow those of the model.
+def fold_in(frozen: Frozen, facts: np.ndarray, count: int, *, seed: int = 0) -> Model:
+    """The model with ``count`` more entities, whose ids in ``facts`` follow those that it has.
 
     Entities are placed one after another, those with most facts about old entities first; where
     new ones have facts with each other, all are placed again, now that they have rows.
     """
-    frozen, random = Frozen.of(model, graph, seed), np.random.default_rng(seed)
+    model, random = frozen.model, np.random.default_rng(seed)
     old = len(model.entities)
     entities = np.vstack([model.entities, np.zeros((count, model.entities.shape[1]))])
     placed = np.arange(old + count) < old
