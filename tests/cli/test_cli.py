@@ -85,6 +85,25 @@ def test_query_prints_the_agreed_json(run):
     assert "rank" in bilink("query", run, "--tail", "Euro", "--relation", "uses currency").stdout
 
 
+def test_query_asks_for_pairs_relations_and_facts_and_whole_files(run, tmp_path):
+    def ask(*arguments):
+        done = bilink("query", run, *arguments, "-k", 3, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["answers"]
+
+    assert {a["relation"] for a in ask("--relation", "borders", "--new")} == {"borders"}
+    assert len({a["relation"] for a in ask("--head", "Austria", "--tail", "Italy")}) == 3
+    assert not any(a["known"] for a in ask("--new"))
+    (tmp_path / "questions.tsv").write_text("Austria\tborders\t?\n?\tuses currency\tEuro\n")
+    (tmp_path / "names.txt").write_text("Italy\nChile\n")
+    file, out = tmp_path / "questions.tsv", tmp_path / "answers.csv"
+    answers = ask("--questions", file, "--only", tmp_path / "names.txt", "--csv", out)
+    assert [a["question"] for a in answers] == ["(Austria, borders, ?)"] * 2 + [
+        "(?, uses currency, Euro)"
+    ] * 2
+    assert out.read_text().splitlines()[0].startswith("question,head,relation,tail,label,score")
+
+
 def test_data_commands(tmp_path):
     assert "atlas" in bilink("data", "ls").stdout
     assert {e["name"] for e in json.loads(bilink("data", "ls", "--json").stdout)} >= {"wn18"}
@@ -174,6 +193,7 @@ def test_mistakes_about_a_run_get_one_sentence(run):
         (["classify", run, "--seed", -1], "seed must be at least 0"),
         (["query", run, "--head", "Austria"], "give a relation"),
         (["query", run, "--head", "Austri", "--relation", "borders"], "'Austria'"),
+        (["query", run, "--relation", "borders", "--only", "nowhere.txt"], "no file nowhere.txt"),
         (["train", "atlas", "--out", run], "--force"),
         (["evaluate", run, "--threads", -1], "threads must be at least 1"),
         (["data", "split", "atlas.tsv", "--out", run / "config.toml"], "is a file"),

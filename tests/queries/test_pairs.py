@@ -1,11 +1,11 @@
 """The best pairs of a relation are those of scoring all pairs."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.ensembles.platt import PlattScorer
 from bilink.errors import ConfigError, QueryStopped
@@ -131,9 +131,8 @@ def test_an_ensemble_scores_pairs_as_it_scores_facts():
 
 
 def test_numbers_too_large_for_the_bounds_are_scored_one_by_one():
-    model = Model.empty("distmult", 3, 8, 1, dtype=np.float64)
-    model.entities[:] = np.random.default_rng(0).normal(size=(8, 3)) * 1e60
-    model.relations[:] = 1
+    entities = np.random.default_rng(0).normal(size=(8, 3)) * 1e60
+    model = Model(FAMILIES["distmult"], 3, entities, np.ones((1, 3)))
     found = PairSearch(model.scorer).best(0, 64)
     scores = model.entities @ model.entities.T
     assert as_keys(found, 8)[:1] == [int(scores.argmax())]

@@ -14,11 +14,14 @@ from functools import cached_property
 
 import numpy as np
 
+from bilink._jit import kernel
 from bilink.models.scorer import Scorer
 
 STEP = 8  # coordinates from one level to the next; rests are known at each level
-_SAMPLE = 4096  # queries and candidates that the coordinates are fitted to
+_SAMPLE = 2048  # queries and candidates that the coordinates are fitted to
 _FLAT = 1e-6  # directions with a smaller share of the candidates' energy are not blown up
+_LARGE = 1e15  # norms beyond which products may leave the range of float32
+_TINY = 1e-18  # more than what is lost where squares fall below that range
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +31,17 @@ class Coordinates:
     rows: np.ndarray  # (n, width), width a multiple of STEP
     rests: np.ndarray  # (n, width / STEP + 1); rests[:, level] is left after level · STEP
 
+    sums: np.ndarray  # (n,), Σ wₖ·|xₖ| with the norms of the other side's columns as weights
+
     @classmethod
-    def of(cls, rows: np.ndarray) -> "Coordinates":
-        """Measure the rests of ``rows``."""
+    def of(cls, rows: np.ndarray, other_base: np.ndarray) -> "Coordinates":
+        """Measure ``rows``."""
         n, width = rows.shape
-        squares = np.zeros((n, width // STEP + 1), dtype=np.float32)
-        for level in range(width // STEP - 1, -1, -1):
-            part = rows[:, level * STEP : (level + 1) * STEP]
-            squares[:, level] = squares[:, level + 1] + np.einsum("ij,ij->i", part, part)
-        return cls(rows, np.sqrt(squares) * np.float32(1 + _relative_error(width)))
+        rests = np.empty((n, width // STEP + 1), dtype=np.float32)
+        sums = np.empty(n, dtype=np.float32)
+        _measure(rows, np.linalg.norm(other_base, axis=0), rests, sums)
+        rests *= np.float32(1 + _relative_error(width))
+        return cls(rows, rests, sums.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +57,9 @@ class Frame:
     """What the bounds of all relations share: the directions of the candidates."""
 
     def __init__(self, scorer: Scorer):
-        self._rows = scorer.candidates.astype(np.float32, copy=False)
+        self._largest = float(_norms(scorer.candidates).max(initial=0))
+        with np.errstate(over="ignore"):  # which ``bounds`` notices
+            self._rows = scorer.candidates.astype(np.float32, copy=False)
 
     @cached_property
     def _root(self) -> tuple[np.ndarray, np.ndarray]:
@@ -61,19 +68,17 @@ class Frame:
         values = np.maximum(values, max(values[-1] * _FLAT, 1e-30))
         return (vectors * np.sqrt(values)).T, vectors / np.sqrt(values)
 
-    @cached_property
-    def _largest(self) -> float:
-        return float(_norms(self._rows).max(initial=0))
-
     def bounds(self, queries: np.ndarray, tails: np.ndarray) -> Bounds | None:
         """The bounds for these queries and candidates; None where numbers are too large."""
+        if not max(self._largest, float(_norms(queries).max(initial=0))) < _LARGE:
+            return None
         queries = queries.astype(np.float32, copy=False)
         with np.errstate(all="ignore"):
             a, b = self._bases(queries)
-            one, other = queries @ a, self._rows[tails] @ b
+            one = Coordinates.of(queries @ a, b)
+            other = Coordinates.of(self._rows[tails] @ b, a)
             slack = self._slack(queries, one, other, a, b)
-            found = Bounds(Coordinates.of(one), Coordinates.of(other), slack)
-        return found if np.isfinite(slack).all() else None
+        return Bounds(one, other, slack) if np.isfinite(slack).all() else None
 
     def _bases(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A and B, with columns of zeros up to a multiple of STEP."""
@@ -86,7 +91,12 @@ class Frame:
         return np.pad(a, more).astype(np.float32), np.pad(b, more).astype(np.float32)
 
     def _slack(
-        self, queries: np.ndarray, one: np.ndarray, other: np.ndarray, a: np.ndarray, b: np.ndarray
+        self,
+        queries: np.ndarray,
+        one: Coordinates,
+        other: Coordinates,
+        a: np.ndarray,
+        b: np.ndarray,
     ) -> np.ndarray:
         """How far a sum in the new coordinates may be from ⟨q, c⟩, for any candidate.
 
@@ -96,12 +106,27 @@ class Frame:
         error = _relative_error(len(a))
         wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
         off = np.linalg.norm(wide_a @ wide_b.T - np.eye(len(a))) + 4 * error / len(a)
-        of_candidates = float((np.abs(other) @ np.linalg.norm(a, axis=0)).max(initial=0))
-        of_queries = np.abs(one) @ np.linalg.norm(b, axis=0)
         norms = _norms(queries)
-        sums = norms * of_candidates + self._largest * of_queries
-        sums += _norms(one) * float(_norms(other).max(initial=0))
-        return norms * self._largest * off + error * sums
+        sizes = one.rests[:, 0].astype(np.float64)
+        largest = float(other.rests[:, 0].max(initial=0))
+        sums = norms * other.sums.max(initial=0) + self._largest * one.sums + sizes * largest
+        return norms * self._largest * off + error * sums + _TINY * (1 + sizes + largest)
+
+
+@kernel
+def _measure(rows, weights, rests, sums):
+    """rests[i, l] = the norm of row i from l · STEP on; sums[i] = Σ wₖ·|xₖ|."""
+    last = rests.shape[1] - 1
+    for i in range(rows.shape[0]):
+        rests[i, last] = 0
+        sums[i] = 0
+        squares = rows.dtype.type(0)
+        for level in range(last - 1, -1, -1):
+            for k in range(level * STEP, (level + 1) * STEP):
+                x = rows[i, k]
+                squares += x * x
+                sums[i] += abs(x) * weights[k]
+            rests[i, level] = np.sqrt(squares)
 
 
 def _relative_error(n: int) -> float:

@@ -23,7 +23,7 @@ from bilink.queries.bounds import STEP, Bounds, Coordinates, Frame
 from bilink.ranking.ranks import block_size, check_finite, exact_score, single_threaded_blas
 
 MEMORY_BUDGET = 10**9  # bytes
-_ROWS, _COLUMNS = 256, 2048  # of a tile; its scores stay in the cache
+_ROWS, _COLUMNS = 256, 1024  # of a tile; its scores stay in the cache
 _SEEDS = 128  # queries that are looked at in full, to begin with a high bar
 _LADDER = (
     8,
@@ -96,7 +96,8 @@ class PairSearch:
         queries = scorer.fact_queries(heads, np.full_like(heads, relation))
         check_finite(scorer, queries)
         bounded = scorer.is_product and self._bytes() <= memory
-        bounds = self._frame.bounds(queries, tails) if bounded else None
+        with single_threaded_blas():  # threads that wait for each other suffer on a busy machine
+            bounds = self._frame.bounds(queries, tails) if bounded else None
         if bounds is None:
             size, threads = block_size(scorer, memory, self._threads)
             everything = _AllPairs(scorer, queries, heads, tails, goal)

@@ -1,0 +1,192 @@
+"""Questions, what they leave out, and their answers as tables."""
+
+import builtins
+import csv
+
+import numpy as np
+import polars
+import pytest
+
+import bilink
+from bilink.data.graph import Graph
+from bilink.data.vocabulary import Vocabulary
+from bilink.errors import ConfigError, DataError
+from bilink.queries.questions import read_names, read_questions
+from conftest import random_graph
+
+
+@pytest.fixture(scope="module")
+def run():
+    return bilink.train(random_graph(), "complex", 4, epochs=3, threads=1)
+
+
+def scores_of(run, relation):
+    """All pairs of a relation with their scores, as the run itself scores them."""
+    names = run.graph.entities.names
+    facts = [(h, relation, t) for h in names for t in names]
+    return dict(zip(facts, run.score(facts).tolist(), strict=True))
+
+
+def known(run):
+    e, r = run.graph.entities.names, run.graph.relations.names
+    return {(e[h], r[k], e[t]) for h, k, t in run.graph.triples.tolist()}
+
+
+def as_facts(answers):
+    return [(a.head, a.relation, a.tail) for a in answers]
+
+
+def test_relations_of_two_entities_are_ranked_by_score(run):
+    answers = run.query(head="e1", tail="e2")
+    assert [a.rank for a in answers] == [1, 2, 3]
+    assert {a.label for a in answers} == {"r0", "r1", "r2"}
+    assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
+    assert [a.known for a in answers] == [fact in known(run) for fact in as_facts(answers)]
+    assert answers.question == "(e1, ?, e2)"
+    assert not {a.known for a in run.query(head="e1", tail="e2", new=True)} & {True}
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_pairs_of_a_relation_are_its_best(run, new):
+    scores = scores_of(run, "r1")
+    loops = 1 in run.graph.reflexive_relations
+    allowed = [
+        fact
+        for fact in scores
+        if (loops or fact[0] != fact[2]) and not (new and fact in known(run))
+    ]
+    best = sorted(allowed, key=lambda fact: -scores[fact])[:9]
+    answers = run.query(relation="r1", k=9, new=new)
+    assert as_facts(answers) == best
+    assert [a.known for a in answers] == [fact in known(run) for fact in best]
+    assert answers[0].label == f"{answers[0].head} → {answers[0].tail}"
+
+
+def test_new_facts_are_the_best_of_all_relations(run):
+    scores = scores_of(run, "r0") | scores_of(run, "r1") | scores_of(run, "r2")
+    loops = {f"r{r}" for r in run.graph.reflexive_relations}
+    allowed = [f for f in scores if f not in known(run) and (f[0] != f[2] or f[1] in loops)]
+    best = sorted(allowed, key=lambda fact: -scores[fact])[:12]
+    assert as_facts(run.new_facts(12)) == best
+
+
+def test_probabilities_come_through_one_hook_and_order_facts_of_several_relations(run):
+    from bilink.queries.asking import Asker
+
+    def probability(triples, scores):  # says that r2 is always likelier
+        return 1 / (1 + np.exp(-scores)) * np.where(triples[:, 1] == 2, 1.0, 0.01)
+
+    asker = Asker(run.scorer, run.graph, run._known, probability)
+    assert all(0 < a.probability < 1 for a in asker.ask(head="e1", relation="r0"))
+    facts = asker.facts(k=5)
+    assert {a.relation for a in facts} == {"r2"}
+    assert as_facts(facts) == as_facts(asker.ask(relation="r2", new=True, k=5))
+
+
+def test_answers_can_be_limited_to_seen_entities_or_a_list(run):
+    train, names = run.graph.train, run.graph.entities.names
+    seen = {names[t] for t in train[train[:, 1] == 0, 2]}
+    answers = run.query(head="e3", relation="r0", only="seen", k=99)
+    assert {a.tail for a in answers} == seen - ({"e3"} - seen)
+    some = run.query(relation="r0", only=["e1", "e2", "e5"], k=99)
+    assert {a.head for a in some} | {a.tail for a in some} == {"e1", "e2", "e5"}
+    assert [a.head for a in run.query(tail="e1", relation="r0", only=["e7"])] == ["e7"]
+    for wrong, message in (("sean", "'seen' or a list"), (["e99"], "unknown entity")):
+        with pytest.raises((ConfigError, DataError), match=message):
+            run.query(head="e1", relation="r0", only=wrong)
+    with pytest.raises(ConfigError, match="asks for a relation"):
+        run.query(head="e1", tail="e2", only="seen")
+
+
+def test_tables(run, tmp_path, monkeypatch):
+    answers = run.query(relation="r0", k=4)
+    frame = answers.to_polars()
+    assert frame.columns == [
+        "head",
+        "relation",
+        "tail",
+        "label",
+        "score",
+        "probability",
+        "rank",
+        "known",
+    ]
+    assert frame.schema["probability"] == polars.Float64
+    assert frame["head"].to_list() == [a.head for a in answers]
+    answers.to_csv(tmp_path / "a.csv")
+    with open(tmp_path / "a.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows] == ["1", "2", "3", "4"]
+    assert run.query(head="e1", relation="r0", only=[], k=3).to_polars().shape == (0, 8)
+    real = builtins.__import__
+
+    def without_pandas(name, *rest):
+        if name == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    with pytest.raises(ConfigError, match="needs pandas"):
+        answers.to_pandas()
+
+
+def test_questions_from_a_file(run, tmp_path):
+    (tmp_path / "q.csv").write_text("Relation,head,tail\nr0,e1,?\nr0,,e2\n\nr1\n,e1,e2\n")
+    questions = read_questions(tmp_path / "q.csv")
+    sets = run.query_all(questions, k=2)
+    assert [each.question for each in sets] == [
+        "(e1, r0, ?)",
+        "(?, r0, e2)",
+        "(?, r1, ?)",
+        "(e1, ?, e2)",
+    ]
+    assert sets[0].to_dict() == run.query(head="e1", relation="r0", k=2).to_dict()
+    frame = sets.to_polars()
+    assert frame.columns[0] == "question"
+    assert len(frame) == 8
+    for text, message in (
+        ("e1\tr0\t?\ne1\tr99\t\n", r"q.tsv:2: unknown relation 'r99'"),
+        ("e1\tr0\t?\t?\n", "4 cells"),
+        ("\n", "no questions"),
+        ("e1\n", "give a relation"),
+    ):
+        (tmp_path / "q.tsv").write_text(text)
+        with pytest.raises((DataError, ConfigError), match=message):
+            run.query_all(read_questions(tmp_path / "q.tsv"))
+    with pytest.raises(DataError, match="no file"):
+        read_names(tmp_path / "nowhere.txt")
+
+
+def test_names_are_searched_by_prefix_then_word_then_anywhere():
+    labels = {
+        "Q1": "Österreich",
+        "Q2": "New York",
+        "Q3": "Yorkshire",
+        "Q4": "Newyork",
+        "Q5": "York",
+    }
+    words = Vocabulary("entity", tuple(labels), labels)
+    shown = [labels[words.names[i]] for i in words.search("YORK")]
+    assert shown == ["York", "Yorkshire", "New York", "Newyork"]
+    assert words.search("osterr") == [0]
+    assert words.search("q3") == [2]
+    assert words.search("york", 2) == [4, 2]
+    assert words.search("nothing") == []
+    assert len(words.search("")) == 5
+
+
+def test_ambiguous_labels_are_shown_and_not_guessed():
+    names = Vocabulary("entity", ("Q1", "Q2", "Q3"), {"Q1": "Georgia", "Q2": "Georgia"})
+    with pytest.raises(DataError, match="'Georgia' is the label of 2 entities: Q1, Q2"):
+        names.find("Georgia")
+    with pytest.raises(DataError, match="did you mean 'Georgia'"):
+        names.find("Georga")
+    assert names.find("Q3") == 2
+
+
+def test_a_relation_without_facts_can_be_asked_about():
+    base = random_graph(n_relations=2)
+    graph = Graph("g", base.entities, base.relations, [[0, 0, 1]], [[2, 0, 3]], [])
+    run = bilink.train(graph, "distmult", 2, epochs=1)
+    assert len(run.query(relation="r1", k=4)) == 4
+    assert len(run.query(relation="r1", only="seen")) == 0
