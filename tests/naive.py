@@ -92,6 +92,17 @@ def confusion_metrics(labels, called):
     }
 
 
+def calibration_error(probabilities, truths, bins):
+    """The expected calibration error of distinct probabilities, in bins of equally many."""
+    pairs = sorted(zip(probabilities, truths, strict=True))
+    size = len(pairs) // bins
+    total = 0.0
+    for i in range(0, len(pairs), size):
+        part = pairs[i : i + size]
+        total += abs(sum(p for p, _ in part) - sum(y for _, y in part))
+    return total / len(pairs)
+
+
 def best_pairs(score, n, k, left_out, loops):
     """The k best (score, head, tail) of all pairs; equal scores by ascending head, then tail."""
     pairs = [(h, t) for h in range(n) for t in range(n)]

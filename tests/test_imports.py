@@ -59,7 +59,8 @@ def test_arrows_between_rooms_point_one_way():
 
 def test_heavy_friends_are_imported_in_one_room_each():
     homes = {"numba": {"_jit"}, "pyoxigraph": {"data"}, "typer": {"cli"}, "rich": {"cli"}}
-    homes |= {"ray": {"distributed"}, "optuna": {"search"}}
+    homes |= {name: {"serving"} for name in ("fastapi", "starlette", "uvicorn", "pydantic")}
+    homes |= {"ray": {"distributed"}, "optuna": {"search"}, "faiss": {"queries"}}
     for path in ROOT.rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         for module in imports(path):

@@ -7,7 +7,24 @@ from typing import Any
 
 import typer
 
-from bilink.cli import classify, data, demo, ensemble, evaluate, query, search, study, theory, train
+from bilink.cli import (
+    audit,
+    calibrate,
+    classify,
+    data,
+    demo,
+    ensemble,
+    evaluate,
+    explain,
+    export,
+    fold_in,
+    query,
+    search,
+    serve,
+    study,
+    theory,
+    train,
+)
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
@@ -25,9 +42,15 @@ app.command("train")(train.train)
 app.command("resume")(train.resume)
 app.command("evaluate")(evaluate.evaluate)
 app.command("classify")(classify.classify)
+app.command("calibrate")(calibrate.calibrate)
 app.command("ensemble")(ensemble.ensemble)
 app.add_typer(study.app, name="study")
 app.command("query")(query.query)
+app.command("serve")(serve.serve)
+app.command("audit")(audit.audit)
+app.command("explain")(explain.explain)
+app.command("fold-in")(fold_in.fold_in)
+app.command("export")(export.export)
 app.command("search")(search.search)
 app.add_typer(theory.app, name="theory")
 

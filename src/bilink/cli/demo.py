@@ -78,6 +78,9 @@ def _farewell(run: Any, out: Path, seconds: float) -> None:
         f"\nAll of this took {seconds:.0f} s. The runs are in {out}. Go on with, for example:\n"
         f'  bilink query {run.path} --head Peru --relation "official language"\n'
         f"  bilink evaluate {run.path}\n"
+        f"  bilink audit {run.path}\n"
         "  bilink data describe atlas\n"
-        "  bilink train YOUR_FILE.tsv --out runs/mine"
+        "  bilink train YOUR_FILE.tsv --out runs/mine\n"
+        "Explore it in the browser:\n"
+        f"  bilink serve {run.path} --open"
     )

@@ -75,15 +75,15 @@ def check_new(path: Path | None, option: str) -> None:
         raise ConfigError(f"{path} exists; choose another name for {option}, or remove it")
 
 
-def check_picture(path: Path | None) -> None:
+def check_picture(path: Path | None, option: str = "--picture") -> None:
     """Complain about a picture that could not be written, before the work is done."""
-    check_new(path, "--picture")
+    check_new(path, option)
     if path is None:
         return
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(f"--picture must end in .png, .svg or .pdf, not {path.name!r}")
+        raise ConfigError(f"{option} must end in .png, .svg or .pdf, not {path.name!r}")
     if not path.absolute().parent.is_dir():
-        raise ConfigError(f"--picture: there is no folder {path.parent}")
+        raise ConfigError(f"{option}: there is no folder {path.parent}")
     with needs("matplotlib", extra="plot", purpose="a picture"):
         import matplotlib  # noqa: F401
 

@@ -51,6 +51,17 @@ class KnownAnswers:
         stop = np.where(found, self.offsets[np.minimum(place + 1, len(self.offsets) - 1)], 0)
         return start, stop
 
+    def hold(self, triples: np.ndarray, side: str) -> np.ndarray:
+        """Whether each triple is among those that were indexed for ``side``."""
+        given, answer = (2, 0) if side == "head" else (0, 2)
+        start, stop = self.spans(triples[:, given], triples[:, 1])
+        n = int(max(self.answers.max(initial=0), triples[:, answer].max(initial=0))) + 1
+        first = np.repeat(self.offsets[:-1], np.diff(self.offsets))  # of the key of each answer
+        places = first * n + self.answers  # sorted
+        wanted = start * n + triples[:, answer]
+        at = np.minimum(np.searchsorted(places, wanted), max(len(places) - 1, 0))
+        return (stop > start) & (places[at] == wanted) if len(places) else stop > start
+
     def of_query(self, given: int, relation: int) -> np.ndarray:
         """The known answers of one question."""
         start, stop = self.spans(np.array([given]), np.array([relation]))

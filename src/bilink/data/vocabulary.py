@@ -31,6 +31,10 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __contains__(self, text: str) -> bool:
+        """Whether ``text`` is a name or a label."""
+        return text in self._ids or text in self._ids_by_label
+
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}

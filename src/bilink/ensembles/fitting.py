@@ -10,7 +10,7 @@ from bilink.data.index import known_answers
 from bilink.data.negatives import sample_negatives
 from bilink.ensembles.config import EnsembleConfig
 from bilink.ensembles.mixture import MixtureScorer, Weights, check_members
-from bilink.ensembles.platt import PlattScorer
+from bilink.ensembles.platt import PlattScorer, fit_platt
 from bilink.ensembles.questions import Questions, ask_members
 from bilink.ensembles.stacking import fit_weights
 from bilink.errors import DataError
@@ -167,12 +167,6 @@ def _platt(
     members: Sequence[Scorer], graph: Graph, config: EnsembleConfig
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each member the slope and offset that make its scores log-odds."""
-    from sklearn.linear_model import LogisticRegression
-
     features, labels, _ = _examples(members, graph, config)
-    slopes, offsets = np.empty(len(members)), np.empty(len(members))
-    for i, column in enumerate(features.T):
-        scale = max(column.std(), 1e-12)
-        model = LogisticRegression(C=1e6).fit(column[:, None] / scale, labels)
-        slopes[i], offsets[i] = model.coef_[0, 0] / scale, model.intercept_[0]
-    return slopes, offsets
+    slopes, offsets = zip(*(fit_platt(column, labels) for column in features.T), strict=True)
+    return np.array(slopes), np.array(offsets)

@@ -1,4 +1,7 @@
-"""The mean of probabilities, as a baseline: the one ensemble here that is no bilinear form."""
+"""Platt scaling with one line for all relations, and the mean of such probabilities.
+
+The mean is a baseline: the one ensemble here that is no bilinear form.
+"""
 
 from collections.abc import Sequence
 
@@ -7,6 +10,15 @@ from scipy.special import expit
 
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.models.scorer import SIDES, Scorer
+
+
+def fit_platt(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """The slope and offset that make ``scores`` log-odds of ``labels`` (Platt, 1999)."""
+    from sklearn.linear_model import LogisticRegression
+
+    scale = max(scores.std(), 1e-12)
+    model = LogisticRegression(C=1e6).fit(scores[:, None] / scale, labels)
+    return float(model.coef_[0, 0]) / scale, float(model.intercept_[0])
 
 
 class PlattScorer(MixtureScorer):

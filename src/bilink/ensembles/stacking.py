@@ -17,6 +17,7 @@ SHRINKAGES = (1.0, 3.0, 10.0, 30.0, 100.0)  # tried where none is given
 _STEPS = 50
 _NEAR = 1e-2  # a step so small, of weights in standard deviations, is the last one
 _FOLDS = 2
+NonNegative = bool | Sequence[bool]
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,13 @@ def fit_weights(
     n_relations: int,
     *,
     shrinkage: float = 0.0,
-    non_negative: bool = True,
+    non_negative: NonNegative = True,
     seed: int = 0,
 ) -> Fit:
     """Fit the weights of one side; a ``shrinkage`` of 0 is chosen by cross-validation.
 
     Members are first brought to one scale, so that the penalty means the same for each.
+    ``non_negative`` holds for all weights, or says for each member whether it does.
     """
     gaps = questions.gaps
     scales = np.maximum(gaps.std(axis=(0, 1), dtype=np.float64), 1e-12)
@@ -66,14 +68,14 @@ class _Data:
         return _Data(self.gaps, self.stand_for, groups, n_groups)
 
 
-def _fit_common(data: "_Data", non_negative: bool) -> np.ndarray:
+def _fit_common(data: "_Data", non_negative: NonNegative) -> np.ndarray:
     """The weights of all relations together."""
     members = data.gaps.shape[2]
     together = data.regrouped(np.zeros(len(data.gaps), dtype=np.int64), 1)
     return _fit(together, 1e-3, np.zeros((1, members)), np.ones((1, members)), non_negative)[0]
 
 
-def _best_shrinkage(data: "_Data", non_negative: bool, seed: int) -> float:
+def _best_shrinkage(data: "_Data", non_negative: NonNegative, seed: int) -> float:
     """The λ whose weights give the held-out part of the questions the best likelihood."""
     fold = np.random.default_rng(seed).integers(0, _FOLDS, len(data.gaps))
     losses = dict.fromkeys(SHRINKAGES, 0.0)
@@ -87,7 +89,7 @@ def _best_shrinkage(data: "_Data", non_negative: bool, seed: int) -> float:
 
 
 def _fit(
-    data: _Data, shrinkage: float, prior: np.ndarray, start: np.ndarray, non_negative: bool
+    data: _Data, shrinkage: float, prior: np.ndarray, start: np.ndarray, non_negative: NonNegative
 ) -> np.ndarray:
     """Newton's method for all groups at once, each with its own step length."""
     eye = np.eye(prior.shape[1])
@@ -100,15 +102,14 @@ def _fit(
     value = loss_of(losses, weights)
     for _ in range(_STEPS):
         slope = slopes + shrinkage * (weights - prior)
-        stuck = (weights <= 0) & (slope > 0) if non_negative else np.zeros_like(slope, bool)
+        stuck = (weights <= 0) & (slope > 0) & np.asarray(non_negative)
         curve = curves + shrinkage * eye
         curve[stuck[:, :, None] | stuck[:, None, :]] = 0
         curve += stuck[:, :, None] * eye
         step = np.linalg.solve(curve, np.where(stuck, 0, slope)[:, :, None])[:, :, 0]
         near = np.abs(step).max(initial=0) < _NEAR or length.max(initial=0) < 1e-3
         tried = weights - length[:, None] * step
-        if non_negative:
-            tried = np.maximum(tried, 0)
+        tried = np.where(non_negative, np.maximum(tried, 0), tried)
         found = _slopes(data, tried)
         new = loss_of(found[0], tried)
         better = new <= value

@@ -22,9 +22,11 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.negatives import random_numbers, sample_negatives
 from bilink.errors import ConfigError, DataError
 from bilink.evaluation.metrics import BINARY_METRICS, binary_metrics
+from bilink.evaluation.reliability import ece_within, reliability
 from bilink.evaluation.thresholds import PRIOR, choose_thresholds, groups
 
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids (n, 3) → scores; higher is more likely
+Probability = Callable[[np.ndarray, np.ndarray], np.ndarray]  # triples and their scores → [0, 1]
 
 CHOSEN_ON = "valid"
 GIVEN, BY_POSITION, ANY_ENTITY = "given", "sampled by position", "sampled from all entities"
@@ -51,6 +53,7 @@ class Classification:
     thresholds: np.ndarray  # of each relation
     examples: np.ndarray  # of each relation: true and false triples that chose its threshold
     relation_names: tuple[str, ...]
+    probabilities: np.ndarray | None = None  # of being true, where scores were calibrated
 
     @property
     def predicted(self) -> np.ndarray:
@@ -124,8 +127,21 @@ class Classification:
             "graph": self.fingerprint,
             "seconds": round(self.seconds, 3),
             **_defined(self.metrics()),
+            "calibration": self._calibration(),
             "macro": _defined(self.macro()),
             "relations": [_defined(row) for row in self._per_relation],
+        }
+
+    def _calibration(self) -> dict[str, float] | None:
+        if self.probabilities is None:
+            return None
+        found = reliability(self.probabilities, self.labels)
+        within = ece_within(self.probabilities, self.labels, self.triples[:, 1])
+        return {
+            "ece": found.ece,
+            "ece_within_relations": within,
+            "brier": found.brier,
+            "log_loss": found.log_loss,
         }
 
 
@@ -137,13 +153,15 @@ def classify_triples(
     *,
     plausible: bool = True,
     prior: float = PRIOR,
+    probability: Probability | None = None,
 ) -> Classification:
     """Tell the true triples of ``split`` from false ones with ``score``, such as ``model.score``.
 
     ``seed`` is for the negatives, which are drawn where the graph has none of its own; they are
     ``plausible``, or made with any entity, which is a far easier task.  ``prior``
     says how much the thresholds of relations lean on that of all (see ``choose_thresholds``); 0
-    leaves each relation to itself, as in Wang et al. (2018).
+    leaves each relation to itself, as in Wang et al. (2018).  ``probability`` makes probabilities
+    of triples and their scores, as ``Calibration.probabilities`` does.
     """
     if not 0 <= prior < math.inf:
         raise ConfigError(f"prior must be at least 0 and finite, not {prior}")
@@ -154,7 +172,7 @@ def classify_triples(
                 + (", on which thresholds are chosen" if name == CHOSEN_ON else " to classify")
             )
     started = time.perf_counter()
-    means, deviations = _standards(score, graph, seed)
+    means, deviations = score_standards(score, graph, seed)
 
     def standardised(scores: np.ndarray, triples: np.ndarray) -> np.ndarray:
         return (scores - means[triples[:, 1]]) / deviations[triples[:, 1]]
@@ -162,11 +180,15 @@ def classify_triples(
     triples, labels, origin = labelled_triples(graph, CHOSEN_ON, seed, plausible)
     examples = np.bincount(triples[:, 1], minlength=len(means))
     chosen = choose_thresholds(
-        standardised(_scores(score, triples), triples), labels, triples[:, 1], len(means), prior
+        standardised(finite_scores(score, triples), triples),
+        labels,
+        triples[:, 1],
+        len(means),
+        prior,
     )
     threshold_origin = origin
     triples, labels, origin = labelled_triples(graph, split, seed, plausible)
-    scores = _scores(score, triples)
+    scores = finite_scores(score, triples)
     return Classification(
         split=split,
         negatives=origin,
@@ -183,6 +205,7 @@ def classify_triples(
         thresholds=means + deviations * chosen,
         examples=examples,
         relation_names=graph.relations.names,
+        probabilities=None if probability is None else probability(triples, scores),
     )
 
 
@@ -206,7 +229,7 @@ def labelled_triples(
     return np.concatenate([positives, negatives]), labels, origin
 
 
-def _scores(score: Score, triples: np.ndarray) -> np.ndarray:
+def finite_scores(score: Score, triples: np.ndarray) -> np.ndarray:
     """The scores of all triples, in double precision, a block at a time."""
     scores = np.empty(len(triples))
     for start in range(0, len(triples), BLOCK):
@@ -219,7 +242,7 @@ def _scores(score: Score, triples: np.ndarray) -> np.ndarray:
     return scores
 
 
-def _standards(score: Score, graph: Graph, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def score_standards(score: Score, graph: Graph, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the scores of training triples and false ones, by relation.
 
     A relation that training does not have gets those of all.
@@ -232,7 +255,7 @@ def _standards(score: Score, graph: Graph, seed: int) -> tuple[np.ndarray, np.nd
     true = graph.train[order[place < EXAMPLES]]
     false = sample_negatives(graph, true, [seed, len(SPLITS)], known=("train", "valid"))
     triples = np.concatenate([true, false])
-    scores, k = _scores(score, triples), len(graph.relations)
+    scores, k = finite_scores(score, triples), len(graph.relations)
     counts = np.bincount(triples[:, 1], minlength=k)
     seen = counts > 0
     means = np.where(

@@ -48,7 +48,13 @@ class CombinedRun(Run):
         """For each relation, which share of the score each member carries on either side."""
         return weight_shares(self._scorer, list(self.members), self.graph, self.config.seed)
 
-    def _write(self, folder: RunFolder) -> None:
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """The members by name."""
+        return self.members
+
+    def write(self, folder: RunFolder) -> None:
+        """Write all files of the run to its folder."""
         folder.write_graph(self.graph)
         for i, model in enumerate(self.members.values()):
             save_model(model, folder.member(i))
@@ -111,7 +117,7 @@ def combine(
     folder = RunFolder(out)
     with folder.created(force):  # before the work, so that it is not done in vain
         made = fit()
-        made._write(folder)
+        made.write(folder)
     return made
 
 

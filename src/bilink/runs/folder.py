@@ -7,6 +7,8 @@
     checkpoint.safetensors   where training stands; ``bilink resume`` goes on from it
     model.safetensors        the finished model
     metrics.json             what ``bilink evaluate`` and ``bilink classify`` found
+    calibration.json         what makes probabilities of its scores
+    audit/                   what ``bilink audit`` found, and the models that it trained
 
 All of it can be read without bilink: JSON, TOML, and safetensors (a JSON header and raw arrays).
 Each file is replaced as a whole, so that a crash leaves the last good state.
@@ -14,6 +16,7 @@ Each file is replaced as a whole, so that a crash leaves the last good state.
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +41,7 @@ GRAPH_FORMAT = "bilink-graph"
 NEGATIVES = "_negatives"  # test_negatives stands beside test, where there are any
 FILES = (
     "metrics.json",
+    "calibration.json",
     "model.safetensors",
     "weights.safetensors",
     "checkpoint.safetensors",
@@ -48,6 +52,7 @@ FILES = (
 )
 
 
+AUDIT, DOUBTS = "audit", "doubts.json"
 MEMBER = re.compile(r"member-\d+\.safetensors")
 
 
@@ -104,14 +109,27 @@ class RunFolder:
                 f"'bilink resume {self.path}', or overwrite it with --force"
             )
         members = {name for name in present if MEMBER.fullmatch(name)}
-        if strangers := present - set(FILES) - members:
+        if strangers := present - set(FILES) - members - {AUDIT}:
             raise RunError(
                 f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "
                 "choose another --out"
             )
         with self.locked():
+            self._remove_audit()
             self.remove(*FILES, *members)
             yield
+
+    def _remove_audit(self) -> None:
+        """Remove the models of an audit, and nothing that anyone else may have put beside them."""
+        folder = self.path / AUDIT
+        try:
+            for part in folder.glob("fold-*"):
+                shutil.rmtree(part)
+            if folder.is_dir():
+                self.remove(f"{AUDIT}/{DOUBTS}")
+                folder.rmdir()
+        except OSError as error:
+            raise write_error(folder, error) from error
 
     def remove(self, *names: str) -> None:
         """Remove files that no longer hold."""
@@ -245,15 +263,33 @@ class RunFolder:
 
     def write_metrics(self, metrics: dict[str, Any]) -> None:
         """Keep what an evaluation found, by its ``protocol``; the same one replaces the last."""
-        path = self.path / "metrics.json"
+        found = {**self._read_json("metrics.json"), metrics["protocol"]: metrics}
+        write_text(self.path / "metrics.json", json.dumps(found, indent=1) + "\n")
+
+    def read_calibration(self, asked: str) -> dict[str, Any] | None:
+        """What was kept of the calibration of ``asked``; nothing where that cannot be read."""
+        found = self._read_json("calibration.json").get(asked)
+        return found if isinstance(found, dict) else None
+
+    def write_calibration(self, calibration: dict[str, Any]) -> None:
+        """Keep a calibration beside that of what else is asked."""
+        found = {**self._read_json("calibration.json"), calibration["asked"]: calibration}
+        write_text(self.path / "calibration.json", json.dumps(found) + "\n")
+
+    def read_doubts(self, graph: Graph) -> list[dict[str, Any]] | None:
+        """The facts that the last audit found doubtful, if it was of this graph."""
+        found = self._read_json(f"{AUDIT}/{DOUBTS}")
+        doubts = found.get("doubts")
+        fits = found.get("graph") == graph.fingerprint and isinstance(doubts, list)
+        return doubts if fits else None
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        """The object in a file that can be made again; an empty one where there is none."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            found = json.loads((self.path / name).read_text(encoding="utf-8"))
         except (ValueError, RecursionError, OSError):
-            found = {}
-        if not isinstance(found, dict):
-            found = {}
-        found[metrics["protocol"]] = metrics
-        write_text(path, json.dumps(found, indent=1) + "\n")
+            return {}
+        return found if isinstance(found, dict) else {}
 
 
 def read_config_file(path: Path) -> RunConfig:

@@ -15,7 +15,7 @@ from bilink.evaluation.entity_ranking import rank_entities
 from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.models.scorer import model_scorer
-from bilink.runs.folder import RunConfig, RunFolder
+from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate
 from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig
@@ -194,7 +194,7 @@ class Job:
         if folder is not None:
             if result.stopped != INTERRUPTED:
                 if history:  # the model is another one, so what was found before does not hold
-                    folder.remove("metrics.json")
+                    folder.remove("metrics.json", "calibration.json", f"{AUDIT}/{DOUBTS}")
                 folder.write_model(result.model)
             history = folder.read_history()
         return TrainedRun(

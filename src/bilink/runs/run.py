@@ -1,6 +1,7 @@
 """A run: something that scores, with the graph it knows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,19 @@ import numpy as np
 
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
-from bilink.evaluation.classification import Classification, classify_triples
+from bilink.ensembles.calibration import Calibration, fit_calibration
+from bilink.errors import BilinkError, DataError, RunError
+from bilink.evaluation.classification import Classification, Probability, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
+from bilink.models.model import Model
 from bilink.models.scorer import Scorer
 from bilink.queries.answers import Answers, AnswerSets
-from bilink.queries.asking import Asker, Probability
+from bilink.queries.asking import Asker
+from bilink.queries.explain import Explanation, explain
+from bilink.queries.export import Vectors
 from bilink.queries.questions import Question
+from bilink.runs.folder import RunFolder
+from bilink.training.fold_in import Frozen
 
 
 class Run:
@@ -28,14 +36,19 @@ class Run:
         """What ranks and answers."""
         raise NotImplementedError
 
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """What the scorer is made of, by name."""
+        raise NotImplementedError
+
+    @cached_property
+    def frozen(self) -> dict[str, Frozen]:
+        """The models as new entities meet them; looked at once."""
+        return {name: Frozen.of(model, self.graph) for name, model in self.models.items()}
+
     @cached_property
     def _known(self) -> dict[str, KnownAnswers]:
         return known_answers(self.graph, SPLITS)
-
-    @property
-    def probability(self) -> Probability | None:
-        """From triples of ids and their scores to probabilities, where the run is calibrated."""
-        return None
 
     @cached_property
     def _asker(self) -> Asker:
@@ -77,10 +90,87 @@ class Run:
         ids = [(find(h), verbs(r), find(t)) for h, r, t in triples]
         return self.scorer.score(np.array(ids, dtype=np.int32).reshape(-1, 3))
 
+    def explain(self, head: str, relation: str, tail: str, k: int = 5) -> Explanation:
+        """What speaks for a triple: training facts, members, analogies, paths; approximate."""
+        return explain(self.scorer, self.models, self.graph, self._known, head, relation, tail, k)
+
+    def vectors(self) -> Vectors:
+        """Candidates and queries as vectors whose inner product is the score."""
+        return Vectors(self.scorer, self.graph)
+
+    def fold_in(
+        self,
+        triples: Iterable[tuple[str, str, str]],
+        names: Sequence[str] | None = None,
+        *,
+        out: str | Path | None = None,
+        force: bool = False,
+        seed: int = 0,
+    ) -> "Run":
+        """A run with the new entities of ``triples``, placed with all else frozen.
+
+        ``names`` are the new entities; without them, all that the graph does not know are new.
+        With ``out``, the new run is kept in that folder.
+        """
+        from bilink.runs.folded import fold_in_run  # which knows all kinds of runs
+
+        return fold_in_run(self, triples, names, out=out, force=force, seed=seed)
+
     def evaluate(self, split: str = "test", **protocol: Any) -> EntityRanking:
         """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for options."""
         return rank_entities(self.scorer, self.graph, split, **protocol)
 
     def classify(self, split: str = "test", **protocol: Any) -> Classification:
         """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
+        if len(self.graph.valid) and "probability" not in protocol:
+            protocol["probability"] = self.calibration().probabilities
         return classify_triples(self.scorer.score, self.graph, split, **protocol)
+
+    def calibrate(self, asked: str = "facts", **options: Any) -> Calibration:
+        """Learn probabilities on valid, and keep them; see ``bilink.fit_calibration``.
+
+        They are kept in the run's folder, if it has one that can be written to.
+        """
+        found = fit_calibration(self.scorer, self.graph, asked=asked, **options)
+        self._calibrations[asked] = found
+        self.__dict__.pop("_asker", None)  # which knows the old probabilities
+        if self.path is not None:
+            with suppress(RunError):
+                RunFolder(self.path).write_calibration(found.to_dict())
+        return found
+
+    def calibration(self, asked: str = "facts") -> Calibration:
+        """What makes probabilities of scores: as it was kept, or learnt now.
+
+        Of ``"facts"``, is a triple true; of ``"answers"``, is one of the best answers right.
+        """
+        if asked not in self._calibrations:
+            kept = self._kept_calibration(asked)
+            self._calibrations[asked] = self.calibrate(asked) if kept is None else kept
+        return self._calibrations[asked]
+
+    @property
+    def probability(self) -> Probability | None:
+        """How likely answers are right: a function of their triples of ids and their scores.
+
+        None where there is nothing to learn it on, as without a validation split.
+        """
+        try:
+            return self.calibration("answers").probabilities
+        except DataError:
+            return None
+
+    @cached_property
+    def _calibrations(self) -> dict[str, Calibration]:
+        return {}
+
+    def _kept_calibration(self, asked: str) -> Calibration | None:
+        values = RunFolder(self.path).read_calibration(asked) if self.path is not None else None
+        try:
+            kept = Calibration.from_dict(values or {})
+        except (KeyError, TypeError, ValueError, BilinkError):
+            return None
+        fits = kept.fingerprint == self.graph.fingerprint and len(kept.slopes) == len(
+            self.graph.relations
+        )
+        return kept if fits else None

@@ -1,5 +1,6 @@
 """The run of one trained model."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,20 @@ class TrainedRun(Run):
     def scorer(self) -> Scorer:
         """What ranks and answers."""
         return self.model.scorer
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """The one model."""
+        return {self.model.family.title: self.model}
+
+    def write(self, folder: RunFolder) -> None:
+        """Write all files of the finished run to its folder."""
+        folder.write_graph(self.graph)
+        for record in self.history:
+            folder.append_history(record)
+        folder.write_model(self.model)
+        folder.write_config(self.config)  # last, since it makes the run valid
+        self.path = folder.path
 
     def __repr__(self) -> str:
         return f"Run({self.model!r} of {self.graph.name!r})"

@@ -136,6 +136,11 @@ def describe(
     return GraphTheory(graph.name, graph.fingerprint, tuple(splits), len(graph.entities), described)
 
 
+def kept_bounds(facts: RelationFacts, effort: float = 1.0) -> RankBounds | None:
+    """What an earlier ``describe`` left in the user's cache about these facts, if anything."""
+    return _Store(user_cache() / "theory", effort, needed=False).read(facts)
+
+
 def _relation(
     names: Sequence[str], facts: RelationFacts, twin: int, turned: bool, bounds: RankBounds
 ) -> RelationTheory:

@@ -1,0 +1,97 @@
+"""bilink audit."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bilink.cli.output import (
+    check_new,
+    complain,
+    console,
+    print_json,
+    progress_bar,
+    say,
+    stop_at_signal,
+    table,
+    write_csv,
+)
+from bilink.cli.train import Options
+
+
+def audit(
+    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    k: Annotated[int, typer.Option("-k", help="How many facts to show.")] = 50,
+    folds: Annotated[int, typer.Option(help="Models to train, each without a part.")] = 5,
+    errors: Annotated[
+        float, typer.Option(help="Share of the facts that you think wrong, before looking.")
+    ] = 0.05,
+    options: Options = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Folder for the models of the folds [RUN/audit].")
+    ] = None,
+    workers: Annotated[
+        str | None, typer.Option(help="Train in so many processes, or on ray [in this one].")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another seed deals other folds.")] = 0,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write the facts to this new file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Find the facts of the graph that look wrong.
+
+    The model is trained anew on parts of the graph, so that each training fact is judged by a model
+    that did not see it. For example: `bilink audit runs/first -k 20`. The same command goes on with
+    an audit that was interrupted.
+    """
+    from bilink.distributed.executor import executor_for
+    from bilink.runs.crossfit import audit as find_doubts
+    from bilink.runs.loading import load
+    from bilink.training.config import parse_options
+
+    check_new(csv_file, "--csv")
+    loaded = load(run)
+    with stop_at_signal() as should_stop, progress_bar("folds", 100 * folds) as advance:
+        found = find_doubts(
+            loaded,
+            k,
+            errors=errors,
+            work=work,
+            folds=folds,
+            options=parse_options(options or []),
+            seed=seed,
+            workers=executor_for(workers) if workers else None,
+            on_epoch=lambda i, record: advance(1),
+            should_stop=should_stop,
+        )
+    if found is None:
+        complain("interrupted; the same command goes on from here")
+        raise typer.Exit(130)
+    if csv_file is not None:
+        write_csv(csv_file, found.rows())
+    if json:
+        print_json(found.to_dict())
+        return
+    _show(found)
+
+
+def _show(found: Any) -> None:
+    rows = []
+    for doubt in found:
+        best = doubt.suggestion
+        sure = f"{best.probability:.2f}" if best and best.probability is not None else ""
+        rows.append(
+            [
+                f"({doubt.head_label}, {doubt.relation_label}, {doubt.tail_label})",
+                f"{doubt.probability:.4f}",
+                f"{doubt.side}: {best.label}" if best else "",
+                sure,
+            ]
+        )
+    console.print(table(("fact", "true", "perhaps", "right"), rows))
+    say(
+        f"\nThe {len(found):,} most doubtful of {len(found.values):,} training facts, each judged "
+        f"by a model that did not see it; probabilities as if {found.errors:.0%} of the facts were "
+        "wrong. A doubt is a reason to look, not a proof."
+    )

@@ -1,0 +1,40 @@
+"""bilink export."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bilink.cli.output import print_json, say
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the vectors.")],
+    format: Annotated[str, typer.Option(help="numpy, parquet or faiss.")] = "numpy",
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="A file of questions: head, relation, tail, with ? for what is asked."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    """Write entities, and perhaps questions, as vectors whose inner product is the score.
+
+    For example: `bilink export runs/first --out vectors --format faiss`.
+    """
+    from bilink.data.files import read_triples
+    from bilink.queries.export import export as write
+    from bilink.queries.export import questions_of
+    from bilink.runs.loading import load
+
+    questions = questions_of(read_triples(queries).frame.rows()) if queries else []
+    manifest = write(load(run).vectors(), out, format, questions)
+    if json:
+        print_json(manifest)
+        return
+    say(f"{manifest['entities']:,} vectors of {manifest['width']} numbers are in {out}")
+    if "index" in manifest:
+        say(
+            f"index: {manifest['index']}; it finds {manifest['recall@10']:.1%} of the exact ten "
+            f"best of {manifest['recall_questions']:,} validation questions"
+        )

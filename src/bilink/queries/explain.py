@@ -1,0 +1,229 @@
+"""Why does a run think so?  The facts, members and paths behind one triple, as a small table.
+
+All of it is approximate: a model has no reasons, only rows that many facts have moved.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from bilink.data.graph import SPLITS, Graph
+from bilink.data.index import KnownAnswers
+from bilink.data.vocabulary import printable
+from bilink.ensembles.mixture import MixtureScorer
+from bilink.ensembles.platt import PlattScorer
+from bilink.errors import ConfigError
+from bilink.models.model import Model
+from bilink.models.scorer import SIDES, Scorer, Side
+from bilink.queries.influence import influences
+from bilink.ranking.ranks import rank_triples
+
+NEAREST = 50  # facts of the same relation that are asked for their influence
+_GIVEN: dict[Side, int] = {"head": 2, "tail": 0}
+NOTE = (
+    "approximate: support is the first-order change of the score if a fact were left out, not a "
+    "test by training again; analogies and paths are what lies near, not what the model computes"
+)
+
+Fact = tuple[str, str, str]  # labels
+
+
+@dataclass(frozen=True)
+class Support:
+    """A training fact and its share of the support, or its likeness to the answer, in [−1, 1]."""
+
+    fact: Fact
+    value: float
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a member adds to the score of the answer over that of the average candidate."""
+
+    name: str
+    head: float  # asked for the head
+    tail: float
+    share: float  # of the sum of all members, over both sides
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What speaks for a triple.  Printed, it is a small table."""
+
+    triple: Fact
+    score: float
+    ranks: dict[Side, float]  # among all entities in that place, known ones left out
+    known: str | None  # the split that holds the triple
+    members: list[Member]  # of an ensemble
+    support: list[Support]
+    analogies: list[Support]
+    paths: list[list[Fact]]
+    note: str = NOTE
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``bilink explain --json`` prints it."""
+        head, relation, tail = self.triple
+        return {"head": head, "relation": relation, "tail": tail, **asdict(self)}
+
+    def __repr__(self) -> str:
+        lines = [f"{_sentence(self.triple)}: {'in ' + self.known if self.known else 'new'}"]
+        places = ", ".join(f"rank {self.ranks[side]:g} as {side}" for side in reversed(SIDES))
+        lines.append(f"score {self.score:.3f}; {places}")
+        if self.members:
+            lines.append("members (share of the score above the average candidate)")
+            lines += [
+                f"  {member.share:>6.0%}  {printable(member.name)}" for member in self.members
+            ]
+        for title, rows in (
+            ("training facts that support it (share of the support)", self.support),
+            ("analogous facts (likeness)", self.analogies),
+        ):
+            if rows:
+                lines.append(title)
+                lines += [f"  {row.value:>6.0%}  {_sentence(row.fact)}" for row in rows]
+        if self.paths:
+            lines.append("paths")
+            lines += ["  " + "; ".join(map(_sentence, path)) for path in self.paths]
+        return "\n".join([*lines, f"({self.note})"])
+
+
+def _sentence(fact: Fact) -> str:
+    return " · ".join(map(printable, fact))
+
+
+def explain(
+    scorer: Scorer,
+    models: Mapping[str, Model],
+    graph: Graph,
+    known: Mapping[str, KnownAnswers],
+    head: str,
+    relation: str,
+    tail: str,
+    k: int = 5,
+) -> Explanation:
+    """Explain the score of (head, relation, tail) under ``scorer``, made of ``models``."""
+    if k < 1:
+        raise ConfigError(f"k must be at least 1, not {k}")
+    find = graph.entities.find
+    triple = np.array([find(head), graph.relations.find(relation), find(tail)])
+    ranks = rank_triples(scorer, triple[None], known, threads=1)
+    train = graph.train[~(graph.train == triple).all(axis=1)]  # a fact does not explain itself
+    nearest, likeness = _nearest(models, triple, train)
+    facts = _neighbourhood(triple, train, nearest[:NEAREST])
+    held = np.zeros(len(facts))
+    for model, weight in zip(models.values(), _weights(scorer, int(triple[1])), strict=True):
+        held += weight * influences(model, triple, facts, train)
+    best = np.argsort(-held, kind="stable")[:k]
+    total = np.abs(held).sum() or 1.0
+    return Explanation(
+        triple=_labels(graph, triple),
+        score=float(scorer.score(triple[None])[0]),
+        ranks={side: float(ranks[side].values()[0]) for side in SIDES},
+        known=_split_of(graph, triple),
+        members=_members(scorer, list(models), triple),
+        support=[
+            Support(_labels(graph, facts[i]), float(held[i] / total)) for i in best if held[i] > 0
+        ],
+        analogies=[
+            Support(_labels(graph, fact), float(value))
+            for fact, value in zip(nearest[:k], likeness[:k], strict=True)
+        ],
+        paths=[[_labels(graph, fact) for fact in path] for path in _paths(triple, train)[:k]],
+    )
+
+
+def _labels(graph: Graph, triple: np.ndarray) -> Fact:
+    h, r, t = (int(i) for i in triple)
+    return graph.entities.label(h), graph.relations.label(r), graph.entities.label(t)
+
+
+def _split_of(graph: Graph, triple: np.ndarray) -> str | None:
+    held = (s for s in SPLITS if (graph.split(s) == triple).all(axis=1).any())
+    return next(held, None)
+
+
+def _weights(scorer: Scorer, relation: int) -> np.ndarray:
+    """What a change of each member's score is worth in the scorer's."""
+    if not isinstance(scorer, MixtureScorer):
+        return np.ones(1)
+    return np.mean([scorer.weights[side][relation] for side in SIDES], axis=0)
+
+
+def _members(scorer: Scorer, names: Sequence[str], triple: np.ndarray) -> list[Member]:
+    """Each member's part of the score, less the same for the average candidate."""
+    if not isinstance(scorer, MixtureScorer):
+        return []
+    parts: dict[Side, list[float]] = {side: [] for side in SIDES}
+    for i, member in enumerate(scorer.members):
+        for side, given in _GIVEN.items():
+            queries = member.queries(side, triple[[given]], triple[[1]])
+            scores = np.empty((1, member.n_entities), dtype=member.dtype)
+            member.score_block(queries, scores)
+            row = scorer.weights[side][triple[1], i] * scores[0].astype(np.float64)
+            if isinstance(scorer, PlattScorer):
+                row = 1 / (1 + np.exp(-row - scorer.offsets[i])) / len(names)
+            parts[side].append(float(row[triple[2 - given]] - row.mean()))
+    sums = np.add(parts["head"], parts["tail"])
+    shares = sums / (np.abs(sums).sum() or 1.0)
+    rows = zip(names, parts["head"], parts["tail"], shares.tolist(), strict=True)
+    return sorted((Member(*row) for row in rows), key=lambda member: -member.share)
+
+
+def _nearest(
+    models: Mapping[str, Model], triple: np.ndarray, train: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Facts of the same relation by the mean cosine of their heads and tails to the answer's."""
+    facts = train[train[:, 1] == triple[1]]
+    likeness = np.zeros(len(facts))
+    for model in models.values():
+        for column in (0, 2):
+            rows, own = model.entities[facts[:, column]], model.entities[triple[column]]
+            sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(own)
+            likeness += rows @ own / np.maximum(sizes, 1e-12)
+    likeness /= 2 * len(models)
+    order = np.argsort(-likeness, kind="stable")
+    return facts[order], likeness[order]
+
+
+def _neighbourhood(triple: np.ndarray, train: np.ndarray, nearest: np.ndarray) -> np.ndarray:
+    """Facts of the head, facts of the tail, and ``nearest``."""
+    ends = np.isin(train[:, [0, 2]], triple[[0, 2]]).any(axis=1)
+    return np.unique(np.concatenate([train[ends], nearest]), axis=0)
+
+
+def _paths(triple: np.ndarray, train: np.ndarray) -> list[list[np.ndarray]]:
+    """Ways from head to tail over at most two facts, direct ones first, then by the rarest middle.
+
+    A fact may be gone along either way; three facts are tried where there is no shorter way.
+    """
+    head, tail = int(triple[0]), int(triple[2])
+    ends = train[:, [0, 2]]
+    of_head, of_tail = ((ends == e).any(axis=1) for e in (head, tail))
+    direct = [[fact] for fact in train[of_head & of_tail] if head != tail]
+    degrees = np.bincount(ends.ravel(), minlength=int(max(head, tail)) + 1)
+    first, last = _by_other_end(train[of_head], head), _by_other_end(train[of_tail], tail)
+    for e in (head, tail):
+        first.pop(e, None)
+        last.pop(e, None)
+    middles = sorted(set(first) & set(last), key=lambda e: int(degrees[e]))
+    two = [[first[e][0], last[e][0]] for e in middles]
+    if direct or two:
+        return direct + two
+    near, far = np.isin(ends, list(first)), np.isin(ends, list(last))
+    bridges = train[(near[:, 0] & far[:, 1]) | (near[:, 1] & far[:, 0])]
+    three = []
+    for fact in bridges[np.argsort(degrees[bridges[:, [0, 2]]].sum(axis=1), kind="stable")]:
+        a, b = (int(e) for e in fact[[0, 2]])
+        a, b = (a, b) if a in first and b in last else (b, a)
+        three.append([first[a][0], fact, last[b][0]])
+    return three
+
+
+def _by_other_end(facts: np.ndarray, entity: int) -> dict[int, list[np.ndarray]]:
+    found: dict[int, list[np.ndarray]] = {}
+    for fact in facts:
+        other = int(fact[2] if fact[0] == entity else fact[0])
+        found.setdefault(other, []).append(fact)
+    return found

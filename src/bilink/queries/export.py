@@ -1,0 +1,247 @@
+"""A run as vectors: candidates and queries whose inner product is the score.
+
+What a vector database or a nearest-neighbour index needs of any model or ensemble.  TransE takes
+part by its augmented form, −‖q − e‖² = ⟨(2q, −s, −‖q‖²/s), (e, ‖e‖²/s, s)⟩.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilink._extras import needs
+from bilink._files import replacing, write_error, write_text
+from bilink.data.graph import Graph
+from bilink.ensembles.platt import PlattScorer
+from bilink.errors import ConfigError, RunError
+from bilink.models.scorer import SIDES, ManhattanScorer, Scorer, Side
+
+VERSION = 1
+SAMPLE = 500  # questions that the recall of an index is measured with, and as many to tune it
+EFFORTS = (32, 64, 128, 256, 512, 1024)  # candidates that a search of the index keeps in view
+ENOUGH = 0.99  # the recall at which no more effort is tried
+TOP = 10
+
+Question = tuple[str | None, str, str | None]  # head, relation, tail; None is asked for
+
+
+def questions_of(rows: Sequence[tuple[str, str, str]]) -> list[Question]:
+    """Rows of a file as questions: a head or tail of "?" is asked for."""
+    return [
+        (None if head == "?" else head, relation, None if tail == "?" else tail)
+        for head, relation, tail in rows
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Candidates, one row per entity, and what turns questions into query vectors."""
+
+    scorer: Scorer
+    graph: Graph
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scorer, ManhattanScorer | PlattScorer):
+            what = "a mean of probabilities" if isinstance(self.scorer, PlattScorer) else "L1"
+            raise ConfigError(
+                f"the scores are no inner products ({what}), so there are no vectors to export; "
+                "take another model, for example transe, or another way to combine"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The entity behind each row of ``candidates``."""
+        return self.graph.entities.names
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """One row per entity."""
+        return self.scorer.candidates
+
+    def query(
+        self, *, head: str | None = None, relation: str, tail: str | None = None
+    ) -> np.ndarray:
+        """The vector of (head, relation, ?) or (?, relation, tail)."""
+        return self.queries([(head, relation, tail)])[0]
+
+    def queries(self, questions: Sequence[Question]) -> np.ndarray:
+        """One vector for each (head, relation, tail), of which the head or the tail is None."""
+        rows = np.empty((len(questions), self.scorer.width), dtype=self.scorer.dtype)
+        given, relations, sides = [], [], []
+        for head, relation, tail in questions:
+            if (head is None) == (tail is None):
+                raise ConfigError("give a relation and either a head or a tail in each question")
+            sides.append("head" if head is None else "tail")
+            given.append(self.graph.entities.find(head if head is not None else tail or ""))
+            relations.append(self.graph.relations.find(relation))
+        for side in SIDES:
+            where = np.array([s == side for s in sides], dtype=bool)
+            ids = np.array(given, dtype=np.int64)[where], np.array(relations, np.int64)[where]
+            rows[where] = self.scorer.queries(side, *ids)
+        return rows
+
+
+def export(
+    vectors: Vectors,
+    folder: str | Path,
+    format: str = "numpy",
+    questions: Sequence[Question] = (),
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Write candidates, names, a manifest and perhaps queries to a new ``folder``.
+
+    Returns the manifest.  ``format`` is numpy, parquet or faiss.  With faiss, candidates are put
+    in an HNSW index, whose recall of the exact ten best is measured on validation questions.
+    """
+    write = _FORMATS.get(format)
+    if write is None:
+        raise ConfigError(f"unknown format {format!r}; there are {', '.join(_FORMATS)}")
+    folder = Path(folder)
+    rows = vectors.queries(questions) if questions else None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise RunError(f"{folder} is not empty; choose another --out")
+    except OSError as error:
+        raise write_error(folder, error) from error
+    files, found = write(vectors, folder, questions, rows, seed)
+    write_text(folder / "entities.json", json.dumps(vectors.names, ensure_ascii=True) + "\n")
+    manifest = {
+        "format": "bilink-vectors",
+        "version": VERSION,
+        "kind": format,
+        "score": "inner product of a query and a candidate; higher is more likely",
+        "graph": vectors.graph.name,
+        "fingerprint": vectors.graph.fingerprint,
+        "entities": len(vectors.names),
+        "width": vectors.scorer.width,
+        "dtype": str(vectors.scorer.dtype),
+        "queries": [list(question) for question in questions],
+        "files": ["entities.json", *files],
+        **found,
+    }
+    write_text(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+    return manifest
+
+
+Written = tuple[list[str], dict[str, Any]]
+
+
+def _write_numpy(
+    vectors: Vectors,
+    folder: Path,
+    questions: Sequence[Question],
+    rows: np.ndarray | None,
+    seed: int,
+) -> Written:
+    arrays = {"candidates.npy": vectors.candidates, "queries.npy": rows}
+    files = []
+    for name, array in arrays.items():
+        if array is not None:
+            with replacing(folder / name) as temporary, open(temporary, "wb") as file:
+                np.save(file, array, allow_pickle=False)
+            files.append(name)
+    return files, {}
+
+
+def _write_parquet(
+    vectors: Vectors,
+    folder: Path,
+    questions: Sequence[Question],
+    rows: np.ndarray | None,
+    seed: int,
+) -> Written:
+    import polars as pl
+
+    labels = [vectors.graph.entities.label(i) for i in range(len(vectors.names))]
+    frames = {
+        "candidates.parquet": pl.DataFrame(
+            {"entity": list(vectors.names), "label": labels, "vector": vectors.candidates}
+        )
+    }
+    if rows is not None:
+        columns = zip(("head", "relation", "tail"), zip(*questions, strict=True), strict=True)
+        asked = {name: pl.Series(values, dtype=pl.String) for name, values in columns}
+        frames["queries.parquet"] = pl.DataFrame({**asked, "vector": rows})
+    for name, frame in frames.items():
+        with replacing(folder / name) as temporary:
+            frame.write_parquet(temporary)
+    return list(frames), {}
+
+
+def _write_faiss(
+    vectors: Vectors,
+    folder: Path,
+    questions: Sequence[Question],
+    rows: np.ndarray | None,
+    seed: int,
+) -> Written:
+    with needs("faiss", extra="ann", purpose="an index for nearest neighbours"):
+        import faiss
+    index = faiss.IndexHNSWFlat(vectors.scorer.width, 32, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = 200
+    index.add(np.ascontiguousarray(vectors.candidates, dtype=np.float32))
+    found = _tuned(index, vectors, seed)
+    with replacing(folder / "index.faiss") as temporary:
+        faiss.write_index(index, str(temporary))
+    files, _ = _write_numpy(vectors, folder, questions, rows, seed)
+    return ["index.faiss", *files], found
+
+
+_FORMATS: dict[str, Callable[..., Written]] = {
+    "numpy": _write_numpy,
+    "parquet": _write_parquet,
+    "faiss": _write_faiss,
+}
+
+
+def _tuned(index: Any, vectors: Vectors, seed: int) -> dict[str, Any]:
+    """Set how hard the index searches by some questions, and measure its recall with others."""
+    tuning, measuring = (
+        (queries, exact_top(vectors, queries)) for queries in _samples(vectors, seed)
+    )
+    for effort in EFFORTS:
+        index.hnsw.efSearch = effort
+        if _recall(index, *tuning) >= ENOUGH:
+            break
+    return {
+        "index": f"HNSW, 32 links, search effort {effort} (efSearch)",
+        f"recall@{TOP}": _recall(index, *measuring),
+        "recall_questions": len(measuring[0]),
+    }
+
+
+def _samples(vectors: Vectors, seed: int) -> list[np.ndarray]:
+    """Queries of validation facts, of training facts where there are none, in two halves."""
+    graph, random = vectors.graph, np.random.default_rng(seed)
+    facts = graph.valid if len(graph.valid) else graph.train
+    chosen = facts[random.permutation(len(facts))[: 2 * SAMPLE]]
+    halves = [chosen[0::2], chosen[1::2] if len(chosen) > 1 else chosen]
+    given: dict[Side, int] = {"head": 2, "tail": 0}
+    return [
+        np.concatenate(
+            [
+                vectors.scorer.queries(s, half[i::2, given[s]], half[i::2, 1])
+                for i, s in enumerate(SIDES)
+            ]
+        )
+        for half in halves
+    ]
+
+
+def exact_top(vectors: Vectors, queries: np.ndarray) -> np.ndarray:
+    """The ids of the ``TOP`` candidates with the largest inner products, in no order."""
+    k = min(TOP, len(vectors.candidates))
+    best = np.empty((len(queries), k), dtype=np.int64)
+    for i, query in enumerate(queries):
+        best[i] = np.argpartition(vectors.candidates @ query, -k)[-k:]
+    return best
+
+
+def _recall(index: Any, queries: np.ndarray, exact: np.ndarray) -> float:
+    _, found = index.search(np.ascontiguousarray(queries, dtype=np.float32), exact.shape[1])
+    hits = [len(np.intersect1d(*pair)) for pair in zip(found, exact, strict=True)]
+    return float(np.sum(hits) / exact.size)

@@ -1,0 +1,185 @@
+"""Cross-fitting: models that each did not see a part of the facts, and so can judge it.
+
+The training facts are dealt into folds.  For each fold a model is trained on all other facts, as
+the run was.  Fold runs are kept in a work folder, so that what was begun is gone on with.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from bilink._files import write_error, write_text
+from bilink.errors import ConfigError, RunError
+from bilink.queries.doubts import ERRORS, Doubts, doubt_facts
+from bilink.runs.combined import CombinedRun
+from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
+from bilink.runs.job import Job, ShouldStop, prepare
+from bilink.runs.run import Run
+from bilink.runs.trained import TrainedRun, read_trained
+from bilink.training.config import default_config
+from bilink.training.loop import INTERRUPTED
+
+FOLDS = 5
+OnFoldEpoch = Callable[[int, dict[str, Any]], None]  # the fold and the record of its epoch
+
+
+class Workers(Protocol):
+    """Where folds are trained, such as an executor of ``bilink.distributed``."""
+
+    threads: int
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Like the built-in ``map``."""
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """For each training fact the number of its fold, and for each fold the run without it."""
+
+    fold: np.ndarray
+    runs: list[TrainedRun]
+
+
+def audit(
+    run: Run,
+    k: int = 50,
+    *,
+    errors: float = ERRORS,
+    work: str | Path | None = None,
+    seed: int = 0,
+    **training: Any,
+) -> Doubts | None:
+    """The ``k`` most doubtful training facts of the run's graph, each judged by a model without it.
+
+    ``training`` are the options of ``cross_fit``.  What is found stays in the folder ``work``,
+    which is ``audit`` in the run's own unless said otherwise.  Nothing comes back if it was
+    interrupted.
+    """
+    if work is None and run.path is not None:
+        work = run.path / AUDIT
+    fitted = cross_fit(run, work=work, seed=seed, **training)
+    if fitted is None:
+        return None
+    scorers = [part.scorer for part in fitted.runs]
+    found = doubt_facts(run.graph, scorers, fitted.fold, k=k, errors=errors, seed=seed)
+    if work is not None:
+        write_text(Path(work) / DOUBTS, json.dumps(found.to_dict(), indent=1) + "\n")
+    return found
+
+
+def kept_doubts(run: Run) -> list[dict[str, Any]] | None:
+    """What the last audit left in the run's folder, or None; see ``Doubts.to_dict``."""
+    return RunFolder(run.path).read_doubts(run.graph) if run.path is not None else None
+
+
+def cross_fit(
+    run: Run,
+    folds: int = FOLDS,
+    *,
+    work: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    workers: Workers | None = None,
+    on_epoch: OnFoldEpoch | None = None,
+    should_stop: ShouldStop = lambda: False,
+) -> CrossFit | None:
+    """Train as many models as there are ``folds``; None if ``should_stop`` ended it.
+
+    They have the run's model, dim and training options, but for what ``options`` change.  An
+    ensemble is stood for by its first member, with the default options of its model.  ``workers``
+    train several folds at a time, and need a ``work`` folder that all of them see; without them,
+    ``on_epoch`` is told of each epoch.
+    """
+    if workers is not None and work is None:
+        raise ConfigError("workers need a work folder for the models that they train")
+    config = _config(run)
+    if workers is not None and config.training.threads == 0:
+        config = replace(
+            config, training=config.training.with_options({"threads": workers.threads})
+        )
+    fold = deal(len(run.graph.train), folds, seed)
+    items = []
+    for i in range(folds):
+        graph = replace(run.graph, train=run.graph.train[fold != i])
+        job = prepare(graph, config.model, config.dim, options, former=config)
+        items.append((job, None if work is None else Path(work) / f"fold-{i}"))
+    if work is not None:
+        _make(Path(work))
+    if workers is not None:
+        paths = list(workers.map(_train_in_folder, items))
+        return CrossFit(fold, [read_trained(RunFolder(path)) for path in paths])
+    runs = []
+    for i, (job, path) in enumerate(items):
+        made = _train(job, path, i, on_epoch, should_stop)
+        if made.stopped == INTERRUPTED:
+            return None
+        runs.append(made)
+    return CrossFit(fold, runs)
+
+
+def deal(n: int, folds: int, seed: int = 0) -> np.ndarray:
+    """A fold for each of ``n`` facts, at random, as evenly as can be."""
+    if not 2 <= folds <= max(n, 2):
+        raise ConfigError(f"folds must be at least 2 and at most the {n:,} facts, not {folds}")
+    return np.random.default_rng([seed, 9]).permutation(n) % folds
+
+
+def _config(run: Run) -> RunConfig:
+    """How the run was trained."""
+    if isinstance(run, TrainedRun):
+        if run.config.made:
+            raise ConfigError(
+                f"{run.path} was made by {run.config.made.get('by')} and not trained; "
+                "audit the run that it was made of"
+            )
+        return run.config
+    if not isinstance(run, CombinedRun):
+        raise ConfigError("only a run that was trained can be trained again on parts of its graph")
+    first = next(iter(run.members.values()))
+    return RunConfig(
+        data=run.data,
+        fingerprint=run.graph.fingerprint,
+        model=first.family.name,
+        dim=first.dim,
+        training=default_config(first.family.name),
+    )
+
+
+def _make(work: Path) -> None:
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(work, error) from error
+    strangers = [path.name for path in work.iterdir() if not _ours(path.name)]
+    if strangers:
+        raise RunError(
+            f"{work} holds {sorted(strangers)[0]!r}, which is no part of an audit; "
+            "choose another --work"
+        )
+
+
+def _ours(name: str) -> bool:
+    return name.startswith((".", "fold-")) or name == DOUBTS
+
+
+def _train(
+    job: Job, path: Path | None, i: int, on_epoch: OnFoldEpoch | None, should_stop: ShouldStop
+) -> TrainedRun:
+    def tell(record: dict[str, Any]) -> None:
+        if on_epoch:
+            on_epoch(i, record)
+
+    if path is None:
+        return job.run(on_epoch=tell, should_stop=should_stop)
+    return job.run_or_read(path, on_epoch=tell, should_stop=should_stop)
+
+
+def _train_in_folder(item: tuple[Job, Path]) -> str:
+    """Train one fold, in another process; what is handed back is where it is."""
+    job, path = item
+    job.run_or_read(path)
+    return str(path)

@@ -1,0 +1,1 @@
+"""A run over HTTP, and the page that explores it."""

@@ -1,0 +1,209 @@
+"""The HTTP application: each endpoint parses, asks the explorer, answers."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+import bilink
+from bilink.errors import BilinkError, DataError, QueryStopped
+from bilink.runs.run import Run
+from bilink.serving import schema
+from bilink.serving.explorer import Explorer
+from bilink.serving.guard import App, Guard
+from bilink.serving.lanes import BusyError, Lane, SlowError
+
+Text = Annotated[str, Query(min_length=1, max_length=500)]
+OptionalText = Annotated[str | None, Query(min_length=1, max_length=500)]
+Typed = Annotated[str, Query(max_length=500)]
+Count = Annotated[int, Query(ge=1, le=schema.MAX_K)]
+Size = Annotated[int, Query(ge=1, le=100)]
+
+_KINDS = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.Error, "description": text}
+    for status, text in {
+        400: "The question makes no sense.",
+        404: "A name is unknown.",
+        422: "A parameter is out of range.",
+        503: "The server is busy.",
+        504: "The answer took too long.",
+    }.items()
+}
+
+
+class Json(JSONResponse):
+    """JSON in ASCII, which can say any name, even one that is no proper Unicode."""
+
+    def render(self, content: Any) -> bytes:
+        """Numbers are finite here."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
+def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | None = None) -> App:
+    """The application that answers for ``run``; see ``Guard`` for the rest."""
+    explorer = Explorer(run)
+    cores = os.cpu_count() or 1
+    quick = Lane("quick", workers=min(4, cores), waiting=256, seconds=10)
+    slow = Lane("slow", workers=1, waiting=8, seconds=60)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        quick.close()
+        slow.close()
+
+    app = FastAPI(
+        title="bilink",
+        description="Questions to a run, over HTTP.",
+        version=bilink.__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        responses=_ERRORS,
+        default_response_class=Json,
+    )
+    _add_errors(app)
+    _add_page(app)
+
+    @app.get("/api/info", response_model=schema.Info)
+    async def info() -> Response:
+        """The run and its graph in a few words."""
+        return Json(await quick.do(explorer.info))
+
+    @app.get("/api/search", response_model=schema.Matches)
+    async def search(
+        text: Typed = "", kind: Literal["entity", "relation"] = "entity", k: Size = 8
+    ) -> Response:
+        """Names that match what was typed so far."""
+        return Json(await quick.do(explorer.search, text, kind, k))
+
+    @app.get("/api/query", response_model=schema.Answers)
+    async def query(
+        head: OptionalText = None,
+        relation: OptionalText = None,
+        tail: OptionalText = None,
+        k: Count = 10,
+        new: bool = False,
+        seen: bool = False,
+    ) -> Response:
+        """Ask (h, r, ?), (?, r, t), (h, ?, t), (?, r, ?), or for the most probable new facts.
+
+        ``new`` leaves out what the graph holds; without a relation and entities all answers are
+        new.  ``seen`` allows only entities that training has in that position of the relation.
+        """
+        if head is None and tail is None:
+            return Json(await slow.do(explorer.pairs, relation, k, new, seen))
+        return Json(await quick.do(explorer.query, head, relation, tail, k, new, seen))
+
+    @app.post("/api/score", response_model=schema.Scores)
+    async def score(triples: schema.Triples) -> Response:
+        """The scores of up to 1,000 triples."""
+        return Json(await quick.do(explorer.score, triples.triples))
+
+    @app.get("/api/explain", response_model=dict)
+    async def explain(head: Text, relation: Text, tail: Text) -> Response:
+        """Why the run thinks that a triple is true, or not."""
+        return Json(await slow.do(explorer.explain, head, relation, tail))
+
+    @app.get("/api/entity", response_model=schema.Entity)
+    async def entity(name: Text) -> Response:
+        """The facts of an entity, and those in doubt."""
+        return Json(await quick.do(explorer.entity, name))
+
+    @app.get("/api/neighbours", response_model=schema.Neighbours)
+    async def neighbours(name: Text, k: Size = 8) -> Response:
+        """The entities with the most similar vectors."""
+        return Json(await quick.do(explorer.neighbours, name, k))
+
+    @app.get("/api/neighbourhood", response_model=schema.Neighbourhood)
+    async def neighbourhood(name: Text, size: Size = 24) -> Response:
+        """A small graph around an entity."""
+        return Json(await quick.do(explorer.neighbourhood, name, size))
+
+    @app.get("/api/relation", response_model=schema.Relation)
+    async def relation(name: Text) -> Response:
+        """A relation in numbers."""
+        return Json(await slow.do(explorer.relation, name))
+
+    @app.get("/api/weights", response_model=schema.AllWeights)
+    async def weights() -> Response:
+        """Which share of the score each member of an ensemble carries."""
+        return Json(await slow.do(explorer.weights))
+
+    @app.get("/api/audit", response_model=schema.Audit)
+    async def audit(relation: OptionalText = None, k: Count = 50) -> Response:
+        """The facts that look wrong, most doubtful first."""
+        return Json(await quick.do(explorer.audit, k, relation))
+
+    @app.get("/api/map", response_model=schema.MapOfEntities)
+    async def map(relation: OptionalText = None) -> Response:
+        """Entities as points in the plane."""
+        return Json(await slow.do(explorer.map, relation))
+
+    return Guard(app, token=token, hosts=hosts)
+
+
+def _add_page(app: FastAPI) -> None:
+    """The files of the page, read once: no path of a request is looked up on the disk."""
+    for file in resources.files("bilink.serving").joinpath("page").iterdir():
+        suffix = "." + file.name.rpartition(".")[2]
+        if suffix in _KINDS:
+            path = "/" if file.name == "index.html" else f"/{file.name}"
+            _add_file(app, path, file.read_bytes(), f"{_KINDS[suffix]}; charset=utf-8")
+
+
+def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
+    async def send() -> Response:
+        return Response(content, headers={"content-type": kind})
+
+    app.get(path, include_in_schema=False)(send)
+
+
+def _add_errors(app: FastAPI) -> None:
+    def say(status: int, sentence: str, **headers: str) -> Response:
+        return Json({"error": sentence}, status, headers)
+
+    async def bilink_error(_: Request, error: Exception) -> Response:
+        return say(404 if isinstance(error, DataError) else 400, str(error))
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part not in ("query", "body"))
+        return say(422, f"{where or 'body'}: {first['msg']}")
+
+    async def http_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return say(error.status_code, str(error.detail), **(error.headers or {}))
+
+    async def busy(_: Request, error: Exception) -> Response:
+        sentence = "The server has more questions than it can answer now; ask again in a moment."
+        return say(503, sentence, **{"retry-after": "1"})
+
+    async def too_slow(_: Request, error: Exception) -> Response:
+        return say(504, "This took too long. The work goes on: ask again in a minute.")
+
+    async def bug(_: Request, error: Exception) -> Response:
+        return say(500, "Something went wrong inside bilink; its console says what.")
+
+    app.add_exception_handler(BilinkError, bilink_error)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(BusyError, busy)
+    app.add_exception_handler(SlowError, too_slow)
+    app.add_exception_handler(QueryStopped, too_slow)
+    app.add_exception_handler(Exception, bug)

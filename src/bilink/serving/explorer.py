@@ -1,0 +1,427 @@
+"""What the server says about a run, as plain dictionaries ready for JSON."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+import bilink
+from bilink.data.graph import SPLITS
+from bilink.data.statistics import (
+    RelatedRelations,
+    RelationStatistics,
+    related_relations,
+    relation_statistics,
+)
+from bilink.data.vocabulary import printable
+from bilink.ensembles.examples import find_examples
+from bilink.errors import ConfigError, DataError
+from bilink.evaluation.reliability import reliability
+from bilink.models.scorer import SIDES
+from bilink.runs.combined import CombinedRun
+from bilink.runs.crossfit import kept_doubts
+from bilink.runs.run import Run
+from bilink.serving.drawing import Map, directions, draw_map, surroundings
+from bilink.serving.facts import Facts
+from bilink.serving.typeahead import TypeAhead
+from bilink.theory.describe import kept_bounds
+from bilink.theory.relations import RelationFacts, facts_of
+
+MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
+LONGEST_SEARCH = 600.0  # seconds
+SHOWN = 24  # facts of an entity that are shown for each relation and direction
+EXAMPLES = 3
+
+
+class Explorer:
+    """A run, with the indexes that make its answers quick."""
+
+    def __init__(self, run: Run):
+        self.run, self.graph = run, run.graph
+        entities, relations = self.graph.entities, self.graph.relations
+        self.facts = Facts(self.graph.triples, len(entities))
+        self._counts = np.bincount(self.facts.triples[:, 1], minlength=len(relations))
+        self.entities = TypeAhead(entities, self.facts.degrees)
+        self.relations = TypeAhead(relations, self._counts)
+        self.pairs = lru_cache(256)(self._pairs)  # these take long
+        self.chance = run.probability  # from triples and scores to probabilities, or None
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Ask one question, so that the first caller does not wait for compiling and indexes."""
+        if len(self.graph.entities) and len(self.graph.relations):
+            entity, relation = self.graph.entities.names[0], self.graph.relations.names[0]
+            self.query(entity, relation, None, 1, new=False, seen=True)
+            self.query(entity, None, entity, 1, new=False, seen=True)
+            self.score([(entity, relation, entity)])
+
+    # -- the graph --------------------------------------------------------------------------------
+
+    def info(self) -> dict[str, Any]:
+        """The run and its graph in a few words."""
+        members = getattr(self.run, "members", None)
+        return {
+            "graph": self.graph.name,
+            "run": repr(self.run),
+            "members": list(members) if members else [],
+            "entities": len(self.graph.entities),
+            "relations": len(self.graph.relations),
+            "facts": len(self.facts),
+            "calibrated": self.chance is not None,
+            "audited": self.audit(k=1)["audited"],
+            "examples": self.examples,
+            "version": bilink.__version__,
+        }
+
+    @cached_property
+    def examples(self) -> list[dict[str, Any]]:
+        """Questions worth a try: frequent relations, each of its busiest head."""
+        found: list[dict[str, Any]] = []
+        for r in np.argsort(-self._counts, kind="stable")[: 4 * EXAMPLES]:
+            rows = self.facts.triples[self.facts.triples[:, 1] == r]
+            heads, counts = np.unique(rows[:, 0], return_counts=True)
+            if len(found) < EXAMPLES and len(heads) and counts.max() > 1:
+                head = heads[np.lexsort((heads, -counts))[0]]
+                found.append({"head": self._entity(head), "relation": self._relation(int(r))})
+        return found
+
+    def search(self, text: str, kind: str, k: int) -> dict[str, Any]:
+        """The best matches of what was typed."""
+        if kind == "relation":
+            ids = self.relations.search(text, k)
+            return {"matches": [self._relation(i) for i in ids]}
+        return {"matches": [self._entity(i) for i in self.entities.search(text, k)]}
+
+    def _entity(self, i: int) -> dict[str, Any]:
+        names = self.graph.entities
+        return {
+            "name": names.names[i],
+            "label": printable(names.label(i)),
+            "facts": int(self.facts.degrees[i]),
+        }
+
+    def _relation(self, i: int) -> dict[str, Any]:
+        names = self.graph.relations
+        return {
+            "name": names.names[i],
+            "label": printable(names.label(i)),
+            "facts": int(self._counts[i]),
+        }
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def query(
+        self,
+        head: str | None,
+        relation: str | None,
+        tail: str | None,
+        k: int,
+        new: bool,
+        seen: bool,
+    ) -> dict[str, Any]:
+        """The answers to any question that leaves something open.
+
+        With ``seen``, only entities that training has in that position of the relation.
+        """
+        given = {"head": self._name(head), "tail": self._name(tail)}
+        if relation is not None:
+            r = self.relations.find(relation)
+            given["relation"] = self.graph.relations.names[r]
+        given = {role: name for role, name in given.items() if name is not None}
+        if len(given) == 3:
+            raise ConfigError("leave one of head, relation and tail open, or ask for a score")
+        if given.keys() == {"head"} or given.keys() == {"tail"}:
+            raise ConfigError("give a relation, or the other entity, as well")
+        only = "seen" if seen and ("relation" in given or not given) else None
+        if not given:
+            answers = self.run.new_facts(k, only=only, stop=_alarm())
+        elif given.keys() == {"relation"}:
+            answers = self.run.query(**given, k=k, new=new, only=only, stop=_alarm())
+        else:
+            answers = self.run.query(**given, k=k, new=new, only=only)
+        return {
+            "question": answers.question,
+            "answers": [self._answer(answer) for answer in answers],
+        }
+
+    def _pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:
+        """The answers to (?, r, ?) and (?, ?, ?)."""
+        return self.query(None, relation, None, k, new, seen)
+
+    def _name(self, text: str | None) -> str | None:
+        return None if text is None else self.graph.entities.names[self.entities.find(text)]
+
+    def _answer(self, answer: Any) -> dict[str, Any]:
+        entities, relations = self.graph.entities, self.graph.relations
+        return {
+            "head": answer.head,
+            "relation": answer.relation,
+            "tail": answer.tail,
+            "label": printable(answer.label),
+            "score": _finite(answer.score),
+            "probability": _finite(answer.probability),
+            "rank": answer.rank,
+            "known": answer.known,
+            "head_label": printable(entities.labels.get(answer.head, answer.head)),
+            "relation_label": printable(relations.labels.get(answer.relation, answer.relation)),
+            "tail_label": printable(entities.labels.get(answer.tail, answer.tail)),
+        }
+
+    def score(self, triples: list[tuple[str, str, str]]) -> dict[str, Any]:
+        """Scores of triples, and whether the graph holds them."""
+        find = self.entities.find, self.relations.find, self.entities.find
+        rows = [tuple(f(text) for f, text in zip(find, row, strict=True)) for row in triples]
+        ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
+        scores = self.run.scorer.score(ids)
+        chances = [None] * len(ids) if self.chance is None else self.chance(ids, scores).tolist()
+        names, verbs = self.graph.entities.names, self.graph.relations.names
+        return {
+            "scores": [
+                {
+                    "head": names[h],
+                    "relation": verbs[r],
+                    "tail": names[t],
+                    "score": _finite(score),
+                    "probability": _finite(probability),
+                    "known": self.facts.holds(h, r, t),
+                }
+                for (h, r, t), score, probability in zip(rows, scores, chances, strict=True)
+            ]
+        }
+
+    def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
+        """Why the run thinks so."""
+        r = self.relations.find(relation)
+        names = self.graph.entities.names
+        h, t = (names[self.entities.find(text)] for text in (head, tail))
+        return self.run.explain(h, self.graph.relations.names[r], t).to_dict()
+
+    # -- entities ---------------------------------------------------------------------------------
+
+    def entity(self, name: str) -> dict[str, Any]:
+        """An entity's facts, by relation and direction, and those in doubt."""
+        i = self.entities.find(name)
+        groups = [
+            {
+                "relation": self._relation(group["relation"]),
+                "side": group["side"],
+                "count": len(group["others"]),
+                "entities": [self._entity(j) for j in group["others"][:SHOWN].tolist()],
+            }
+            for group in self.facts.groups(i)
+        ]
+        found = self._doubts
+        me = self.graph.entities.names[i]
+        mine = [row for row in found or () if me in (row["head"], row["tail"])]
+        return {
+            **self._entity(i),
+            "groups": groups,
+            "doubts": None if found is None else mine[:SHOWN],
+        }
+
+    def neighbours(self, name: str, k: int) -> dict[str, Any]:
+        """The entities whose vectors point most nearly the same way."""
+        i = self.entities.find(name)
+        similarity = self._directions @ self._directions[i]
+        similarity[i] = -np.inf
+        k = min(k, len(similarity) - 1)
+        best = np.argpartition(-similarity, k)[:k] if k else np.empty(0, dtype=np.int64)
+        best = best[np.lexsort((best, -similarity[best]))]
+        return {
+            "neighbours": [
+                {**self._entity(int(j)), "similarity": _finite(similarity[j])} for j in best
+            ]
+        }
+
+    def neighbourhood(self, name: str, size: int) -> dict[str, Any]:
+        """An entity, some of the entities that it has facts with, and the facts among all these."""
+        nodes, edges = surroundings(self.facts, self.entities.find(name), size)
+        used = {r for _, r, _ in edges}
+        return {
+            "nodes": [self._entity(i) for i in nodes],
+            "edges": [{"head": h, "relation": r, "tail": t} for h, r, t in edges],
+            "relations": {str(r): self._relation(r) for r in sorted(used)},
+        }
+
+    @cached_property
+    def _directions(self) -> np.ndarray:
+        return directions(self.run.scorer)
+
+    # -- relations --------------------------------------------------------------------------------
+
+    def relation(self, name: str) -> dict[str, Any]:
+        """A relation in numbers, what models can make of it, how far its scores can be trusted."""
+        r = self.relations.find(name)
+        statistics = asdict(self._statistics[r])
+        wanted = ("train", "valid", "test", "heads", "tails", "tails_per_head", "heads_per_tail")
+        return {
+            **self._relation(r),
+            **{key: statistics[key] for key in (*wanted, "category", "symmetry", "reflexivity")},
+            "related": [self._related_to(r, pair) for pair in self._alike if r in _ends(pair)],
+            "theory": self._theory(r),
+            "calibration": self._reliability(r),
+            "weights": self._weights.get(self.graph.relations.names[r]),
+        }
+
+    def _related_to(self, r: int, pair: RelatedRelations) -> dict[str, Any]:
+        other = pair.second if r == pair.first else pair.first
+        return {**self._relation(other), "kind": pair.kind, "shared": pair.shared}
+
+    def _theory(self, r: int) -> dict[str, Any]:
+        """What no model of a family can do, whatever its size; the bounds if they are known."""
+        facts = self._relation_facts[r]
+        bounds = kept_bounds(facts)
+        return {
+            "facts": len(facts),
+            "symmetric": facts.symmetric,
+            "lost_by_distmult": facts.lost_by_distmult(),
+            "lost_by_transe": facts.lost_by_transe(),
+            "rounding_rank": None if bounds is None else [bounds.lower, bounds.upper],
+        }
+
+    def _reliability(self, r: int) -> dict[str, Any] | None:
+        """How often answers to questions of the test split are right, by their probability."""
+        if self._judged is None:
+            return None
+        relations, chances, right = self._judged
+        mine = relations == r
+        bins = min(MOST_BINS, int(mine.sum()) // LEAST_IN_BIN)
+        if bins < 2:
+            return None
+        found = reliability(chances[mine], right[mine], bins)
+        return {
+            "error": found.ece,
+            "said": found.predicted.tolist(),
+            "true": found.observed.tolist(),
+            "count": found.counts.tolist(),
+        }
+
+    @cached_property
+    def _judged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Answers to the questions of the test split: relation, probability, whether right."""
+        if self.chance is None:
+            return None
+        try:
+            found = find_examples(self.run.scorer, self.graph, "test", "answers")
+        except DataError:  # there are none
+            return None
+        return found.relations, self.chance(found.triples, found.scores), found.labels
+
+    @cached_property
+    def _relation_facts(self) -> list[RelationFacts]:
+        return facts_of(self.graph, SPLITS)
+
+    @cached_property
+    def _statistics(self) -> list[RelationStatistics]:
+        return relation_statistics(self.graph)
+
+    @cached_property
+    def _alike(self) -> list[RelatedRelations]:
+        return related_relations(self.graph)
+
+    def weights(self) -> dict[str, Any]:
+        """Which share of the score each member of the ensemble carries, by relation and side."""
+        return {"members": self._members, "relations": list(self._weights.values())}
+
+    @cached_property
+    def _members(self) -> list[str]:
+        return list(self.run.members) if isinstance(self.run, CombinedRun) else []
+
+    @cached_property
+    def _weights(self) -> dict[str, dict[str, Any]]:
+        if not isinstance(self.run, CombinedRun):
+            return {}
+        return {
+            row["relation"]: {
+                "relation": row["relation"],
+                **{side: [row[f"{side} {name}"] for name in self._members] for side in SIDES},
+            }
+            for row in self.run.shares()
+        }
+
+    # -- doubts and the map -----------------------------------------------------------------------
+
+    def audit(self, k: int, relation: str | None = None) -> dict[str, Any]:
+        """The facts that look wrong, most doubtful first, if they were looked for."""
+        found = self._doubts
+        rows = found or []
+        if relation is not None:
+            name = self.graph.relations.names[self.relations.find(relation)]
+            rows = [row for row in rows if row["relation"] == name]
+        return {
+            "audited": found is not None,
+            "command": f"bilink audit {self.run.path}",
+            "doubts": rows[:k],
+        }
+
+    @cached_property
+    def _doubts(self) -> list[dict[str, Any]] | None:
+        kept = kept_doubts(self.run)
+        return None if kept is None else [_doubt(row) for row in kept if _is_doubt(row)]
+
+    def map(self, relation: str | None = None) -> dict[str, Any]:
+        """Every entity as a point; with a relation, whether it stands before or after that one."""
+        drawn, names = self._map, self.graph.entities
+        position = None
+        if relation is not None:
+            r = self.relations.find(relation)
+            rows = self.facts.triples[self.facts.triples[:, 1] == r]
+            before, after = np.isin(drawn.ids, rows[:, 0]), np.isin(drawn.ids, rows[:, 2])
+            position = (before + 2 * after).tolist()
+        return {
+            "of": len(names),
+            "names": [names.names[i] for i in drawn.ids],
+            "labels": [printable(names.label(i)) for i in drawn.ids],
+            "facts": self.facts.degrees[drawn.ids].tolist(),
+            "x": drawn.places[:, 0].round(4).astype(float).tolist(),
+            "y": drawn.places[:, 1].round(4).astype(float).tolist(),
+            "cluster": drawn.clusters.tolist(),
+            "position": position,
+        }
+
+    @cached_property
+    def _map(self) -> Map:
+        return draw_map(self._directions, self.facts.degrees)
+
+
+def _alarm() -> Callable[[], bool]:
+    """Becomes true when a search has taken too long for anyone to wait."""
+    end = time.monotonic() + LONGEST_SEARCH
+    return lambda: time.monotonic() > end
+
+
+def _is_doubt(row: Any) -> bool:
+    """Whether a row of the file is what it should be."""
+    ends = ("head", "relation", "tail", "head_label", "relation_label", "tail_label")
+    return isinstance(row, dict) and all(isinstance(row.get(end), str) for end in ends)
+
+
+def _doubt(row: dict[str, Any]) -> dict[str, Any]:
+    best = row.get("suggestion")
+    names = ("head", "relation", "tail")
+    return {
+        **{name: row[name] for name in names},
+        **{f"{name}_label": printable(row[f"{name}_label"]) for name in names},
+        "probability": _finite(row.get("probability")),
+        "score": _finite(row.get("score")),
+        "side": row.get("side"),
+        "suggestion": None
+        if best is None
+        else {
+            "name": best["name"],
+            "label": printable(best["label"]),
+            "probability": _finite(best["probability"]),
+        },
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _ends(pair: RelatedRelations) -> tuple[int, int]:
+    return pair.first, pair.second

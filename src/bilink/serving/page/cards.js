@@ -1,0 +1,156 @@
+// What is known about one entity or one relation.
+
+import { get, learn } from "./api.js";
+import { doubtRow } from "./answers.js";
+import { count, el, percent, plural, show, svg, trouble, waiting } from "./dom.js";
+import { cardLink, commas, go, link, question } from "./links.js";
+import { neighbourhood } from "./neighbourhood.js";
+
+const heading = (kind, row, extra) => [
+  el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => go({ card: null }) }, "×"),
+  el("p", { class: "kind" }, kind),
+  el("h2", null, row.label),
+  row.name !== row.label && el("p", { class: "id" }, row.name),
+  el("p", { class: "under" }, extra),
+];
+
+const section = (title, ...content) => el("section", null, el("h3", null, title), ...content);
+
+// Load a part of a card into its place; a part that fails leaves the others alone.
+function later(host, work) {
+  const place = el("div", null, waiting());
+  work().then((content) => show(place, content)).catch((error) => show(place, trouble(error)));
+  host.append(place);
+  return place;
+}
+
+export async function card(place, what, signal) {
+  const cut = what.indexOf(":");
+  const kind = what.slice(0, cut), name = what.slice(cut + 1);
+  place.hidden = false;
+  show(place, waiting());
+  try {
+    const found = await get(kind === "relation" ? "relation" : "entity", { name }, signal);
+    learn(kind === "relation" ? "relation" : "entity", found);
+    show(place, ...(kind === "relation" ? await relation(found, signal) : entity(found, signal)));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    show(place, heading("", { label: name, name }, ""), trouble(error, () => card(place, what, signal)));
+  }
+}
+
+function group(me, { relation: r, side, count: n, entities }) {
+  const ask = side === "head" ? question(null, r.name, me.name) : question(me.name, r.name, null);
+  const name = cardLink("relation", r.name, r.label);
+  const verb = { tail: [name, " →"], head: ["← ", name], both: [name, " ↔"] }[side];
+  return el("div", { class: "group" },
+    el("p", { class: "verb" }, verb, el("span", { class: "facts" }, count(n))),
+    el("p", { class: "names" },
+      commas(entities.map((other) => cardLink("entity", other.name, other.label))),
+      n > entities.length && el("span", { class: "more" }, ` and ${count(n - entities.length)} more`),
+      " ", link(ask, { class: "more", title: "Which others are likely?" }, "more?")));
+}
+
+// A relation whose facts hold both ways is told once.
+function merged(groups) {
+  const key = ({ relation: r, count: n, entities }) => JSON.stringify([r.name, n, entities.map((e) => e.name)]);
+  const into = new Set(groups.filter((g) => g.side === "head").map(key));
+  const out = new Set(groups.filter((g) => g.side === "tail").map(key));
+  return groups
+    .filter((g) => g.side === "tail" || !out.has(key(g)))
+    .map((g) => (g.side === "tail" && into.has(key(g)) ? { ...g, side: "both" } : g));
+}
+
+function entity(found, signal) {
+  const drawing = section("Neighbourhood");
+  later(drawing, async () => neighbourhood(await get("neighbourhood", { name: found.name, size: 20 }, signal)));
+  const alike = section("Most alike");
+  later(alike, async () => {
+    const { neighbours } = await get("neighbours", { name: found.name, k: 6 }, signal);
+    return el("p", { class: "names" }, commas(neighbours.map((row) => cardLink("entity", row.name, row.label))));
+  });
+  const doubtful = found.doubts?.length
+    ? section("In doubt", el("ol", { class: "rows doubts" }, found.doubts.map((row) => doubtRow(row))))
+    : null;
+  return [
+    ...heading("entity", found, plural(found.facts, "fact")),
+    el("div", { class: "parts" },
+      el("div", null, drawing, alike),
+      el("div", null, doubtful,
+        found.groups.length
+          ? section("Facts", merged(found.groups).map((g) => group(found, g)))
+          : el("p", { class: "under" }, "The graph holds no facts about it."))),
+  ];
+}
+
+const CATEGORIES = {
+  "1-1": "one head, one tail", "1-N": "one head, many tails",
+  "N-1": "many heads, one tail", "N-N": "many heads, many tails",
+};
+
+function figures(found) {
+  const rows = [
+    ["Category", found.category ? `${found.category}: ${CATEGORIES[found.category]}` : "–"],
+    ["Facts", `${count(found.train)} to learn from, ${count(found.valid + found.test)} held out`],
+    ["Heads", `${count(found.heads)}, each with ${found.tails_per_head?.toFixed(1) ?? "–"} tails`],
+    ["Tails", `${count(found.tails)}, each with ${found.heads_per_tail?.toFixed(1) ?? "–"} heads`],
+    ["Symmetric", found.symmetry === null ? "–" : `${found.symmetry === 1 ? "all" : found.symmetry === 0 ? "none" : percent(found.symmetry)} of its facts hold both ways`],
+  ];
+  if (found.reflexivity) rows.push(["Reflexive", `${percent(found.reflexivity)} of its facts`]);
+  return el("dl", { class: "figures" }, rows.map(([term, value]) => [el("dt", null, term), el("dd", null, value)]));
+}
+
+function verdict(theory) {
+  const lines = [];
+  const sentence = (name, lost, least = "") => (lost
+    ? el("li", { class: "lost" }, el("b", null, name), ` must lose ${least}${count(lost)} of ${count(theory.facts)} facts, whatever its size`)
+    : el("li", { class: "held" }, el("b", null, name), ": nothing rules out that it holds all facts"));
+  lines.push(sentence("DistMult", theory.lost_by_distmult));
+  lines.push(sentence("TransE", theory.lost_by_transe, "at least "));
+  const rank = theory.rounding_rank;
+  lines.push(rank
+    ? el("li", { class: "held" }, el("b", null, "RESCAL, ComplEx, HolE"), ` can hold all: rounding rank ${rank[0] === rank[1] ? rank[0] : `${rank[0]} to ${rank[1]}`}`)
+    : el("li", { class: "held" }, el("b", null, "RESCAL, ComplEx, HolE"), " can hold all at some size; “bilink theory describe” finds it"));
+  return el("ul", { class: "verdict" }, lines);
+}
+
+function reliability({ said, true: held, count: n, error }) {
+  const most = Math.max(...n, 1);
+  const x = (p) => 20 + 120 * p, y = (p) => 130 - 120 * p;
+  return el("figure", { class: "reliability" },
+    svg("svg", { viewBox: "0 0 150 150", role: "img", "aria-label": "Said probability against the share that is true" },
+      svg("path", { class: "frame", d: "M20 10V130H140" }),
+      svg("path", { class: "ideal", d: `M${x(0)} ${y(0)}L${x(1)} ${y(1)}` }),
+      svg("path", { class: "found", d: said.map((p, i) => `${i ? "L" : "M"}${x(p)} ${y(held[i])}`).join("") }),
+      said.map((p, i) => svg("circle", { cx: x(p), cy: y(held[i]), r: 1.5 + 3.5 * Math.sqrt(n[i] / most) },
+        svg("title", null, `said ${percent(p)}, true ${percent(held[i])} (${count(n[i])})`))),
+      svg("text", { x: 80, y: 146, "text-anchor": "middle" }, "said"),
+      svg("text", { x: 10, y: 70, "text-anchor": "middle", transform: "rotate(-90 10 70)" }, "true")),
+    el("figcaption", null, error === null ? "" : `On average ${percent(error)} off.`));
+}
+
+async function shares(weights) {
+  const { members } = await get("weights");
+  const side = (name) => el("div", { class: "shares" },
+    el("span", null, `asked for the ${name}`),
+    el("div", { class: "stack" }, weights[name].map((w, i) =>
+      w >= 0.005 && el("i", { class: `c${i % 10}`, title: `${members[i]}: ${percent(w)}`, style: { "flex-grow": w.toFixed(4) } }))));
+  return [side("head"), side("tail"),
+    el("ul", { class: "key" }, members.map((name, i) => el("li", null, el("i", { class: `c${i % 10}` }), name)))];
+}
+
+async function relation(found) {
+  return [
+    ...heading("relation", found, [plural(found.facts, "fact"), ". ",
+      link(question(null, found.name, null), null, "Most probable pairs"), " · ",
+      link({ view: "map", relation: found.name }, null, "on the map"), " · ",
+      link({ view: "doubts", relation: found.name }, null, "doubts")]),
+    figures(found),
+    found.related.length > 0 && section("Says the same",
+      el("p", { class: "names" }, commas(found.related.map((other) => el("span", null,
+        cardLink("relation", other.name, other.label), other.kind === "inverse" ? " (the other way round)" : ""))))),
+    section("What models can tell apart", verdict(found.theory)),
+    found.calibration && section("How far to trust its probabilities", reliability(found.calibration)),
+    found.weights && section("Who answers", await shares(found.weights)),
+  ];
+}

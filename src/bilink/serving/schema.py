@@ -1,0 +1,249 @@
+"""The shapes of requests and answers, for the OpenAPI schema."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_K = 1000
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Error(_Answer):
+    """What went wrong, in a sentence."""
+
+    error: str
+
+
+class Named(_Answer):
+    """An entity or a relation."""
+
+    name: str
+    label: str  # to show to people; need not be unique
+    facts: int
+
+
+class Example(_Answer):
+    """A question worth a try."""
+
+    head: Named
+    relation: Named
+
+
+class Info(_Answer):
+    """The run and its graph."""
+
+    graph: str
+    run: str
+    members: list[str]
+    entities: int
+    relations: int
+    facts: int
+    calibrated: bool
+    audited: bool
+    examples: list[Example]
+    version: str
+
+
+class Matches(_Answer):
+    """What was perhaps meant."""
+
+    matches: list[Named]
+
+
+class AnswerRow(_Answer):
+    """One answer to a question."""
+
+    head: str
+    relation: str
+    tail: str
+    label: str
+    score: float | None
+    probability: float | None
+    rank: int
+    known: bool
+    head_label: str
+    relation_label: str
+    tail_label: str
+
+
+class Answers(_Answer):
+    """The answers to a question, best first."""
+
+    question: str
+    answers: list[AnswerRow]
+
+
+class Triples(BaseModel):
+    """Triples to score, as (head, relation, tail)."""
+
+    triples: list[tuple[Text, Text, Text]] = Field(max_length=MAX_K)
+
+
+class ScoreRow(_Answer):
+    """The score of one triple."""
+
+    head: str
+    relation: str
+    tail: str
+    score: float | None
+    probability: float | None
+    known: bool
+
+
+class Scores(_Answer):
+    """The score of each triple, in their order."""
+
+    scores: list[ScoreRow]
+
+
+class Suggestion(_Answer):
+    """An entity that fits better, and how likely that would be a fact."""
+
+    name: str
+    label: str
+    probability: float | None
+
+
+class Doubt(_Answer):
+    """A fact of the graph that looks wrong."""
+
+    head: str
+    relation: str
+    tail: str
+    head_label: str
+    relation_label: str
+    tail_label: str
+    probability: float | None
+    score: float | None
+    suggestion: Suggestion | None  # a more plausible entity in place of one end
+    side: str | None  # which end
+
+
+class Group(_Answer):
+    """Facts of an entity with one relation; ``side`` is where the other entities stand."""
+
+    relation: Named
+    side: str
+    count: int
+    entities: list[Named]
+
+
+class Entity(Named):
+    """An entity and its facts."""
+
+    groups: list[Group]
+    doubts: list[Doubt] | None  # None: nobody looked for them
+
+
+class Neighbour(Named):
+    """An entity and how alike its vector is."""
+
+    similarity: float | None
+
+
+class Neighbours(_Answer):
+    """The most similar entities."""
+
+    neighbours: list[Neighbour]
+
+
+class Edge(_Answer):
+    """A fact between two nodes, which are places in the list of nodes."""
+
+    head: int
+    relation: int
+    tail: int
+
+
+class Neighbourhood(_Answer):
+    """A small graph around its first node."""
+
+    nodes: list[Named]
+    edges: list[Edge]
+    relations: dict[str, Named]
+
+
+class Related(Named):
+    """A relation with nearly the same facts, or the same the other way round."""
+
+    kind: str
+    shared: int
+
+
+class Theory(_Answer):
+    """What models of any size can and cannot make of a relation."""
+
+    facts: int
+    symmetric: bool
+    lost_by_distmult: int
+    lost_by_transe: int
+    rounding_rank: tuple[int, int] | None  # bounds, where ``bilink theory describe`` found them
+
+
+class Reliability(_Answer):
+    """How often what has a probability is true, in groups of like probability."""
+
+    error: float | None  # expected calibration error
+    said: list[float]
+    true: list[float]
+    count: list[int]
+
+
+class Weights(_Answer):
+    """The share of each member in the scores of a relation."""
+
+    relation: str
+    head: list[float]
+    tail: list[float]
+
+
+class Relation(Named):
+    """A relation in numbers."""
+
+    train: int
+    valid: int
+    test: int
+    heads: int
+    tails: int
+    tails_per_head: float | None
+    heads_per_tail: float | None
+    category: str | None
+    symmetry: float | None
+    reflexivity: float | None
+    related: list[Related]
+    theory: Theory
+    calibration: Reliability | None
+    weights: Weights | None
+
+
+class AllWeights(_Answer):
+    """The shares of all members; without members where the run is no ensemble."""
+
+    members: list[str]
+    relations: list[Weights]
+
+
+class Audit(_Answer):
+    """Facts that look wrong; ``command`` looks for them."""
+
+    audited: bool
+    command: str
+    doubts: list[Doubt]
+
+
+class MapOfEntities(_Answer):
+    """Points in the plane, by columns; ``position`` is 1 for heads, 2 for tails, 3 for both."""
+
+    of: int
+    names: list[str]
+    labels: list[str]
+    facts: list[int]
+    x: list[float]
+    y: list[float]
+    cluster: list[int]
+    position: list[int] | None

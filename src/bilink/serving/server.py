@@ -1,0 +1,86 @@
+"""Starting the server."""
+
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from bilink._extras import needs
+from bilink.errors import ConfigError
+
+SHORTEST_TOKEN = 8
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    path: str | Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Answer for the run at ``path`` until interrupted.
+
+    ``ready`` is called with the address of the page.  On another ``host`` than this machine itself
+    a token is needed, and made where none is given.
+    """
+    with needs("fastapi", extra="serve", purpose="the server"):
+        import fastapi  # noqa: F401
+    with needs("uvicorn", extra="serve", purpose="the server"):
+        import uvicorn
+    from threadpoolctl import threadpool_limits
+
+    from bilink.runs.loading import load
+    from bilink.serving.app import make_app
+    from bilink.serving.guard import LOOPBACK
+
+    at_home = host in _LOOPBACK
+    token = _token(token, at_home)
+    with _listen(host, port) as listener, threadpool_limits(1):  # one thread per question
+        app = make_app(load(path), token=token, hosts=LOOPBACK if at_home else None)
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            ws="none",
+            timeout_keep_alive=30,
+            limit_concurrency=1000,
+            h11_max_incomplete_event_size=2**16,
+        )
+        if ready:
+            ready(_address(host, listener.getsockname()[1], token))
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _token(given: str | None, at_home: bool) -> str | None:
+    if given is None:
+        return None if at_home else secrets.token_urlsafe(24)
+    if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
+        raise ConfigError(f"a token needs at least {SHORTEST_TOKEN} plain characters")
+    if set(given) & set(' ;,"\\'):
+        raise ConfigError("a token has no spaces, quotes, commas, semicolons or backslashes")
+    return given
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket, opened before the run is read, so that a taken port is said at once."""
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"--port must be between 0 and 65535, not {port}")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}; "
+            "choose another --port or --host"
+        ) from None
+    # Connections inherit it; without it every answer waits 40 ms for the caller's delayed ACK.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    named = f"[{host}]" if ":" in host else host
+    return f"http://{named}:{port}/" + (f"?token={token}" if token else "")

@@ -1,0 +1,313 @@
+"""New entities in a finished model: each gets a row from its facts, with all else frozen.
+
+A fact (x, r, t) scores inner(head_query(t, r), x), and (h, r, x) scores inner(tail_query(h, r), x):
+to the row x, each fact is one fixed query.  The row maximises the likelihood of the graph under a
+softmax over β · scores, as far as it depends on x:
+
+- its facts, asked "who stands here?" and "what goes with x?";
+- the facts of others, asked "who stands here?", where x is one more wrong answer.  Without them a
+  new entity would push itself before everybody else;
+- less ‖x − m‖² / 2v, where m is the mean of entities seen in the places where x stands, and v how
+  much entities vary.
+
+β is found from the model itself.  But for TransE, whose distance is not linear in x, the problem is
+convex.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from bilink.data.graph import Graph
+from bilink.data.index import KnownAnswers, known_answers
+from bilink.models import kernels
+from bilink.models.model import Model
+from bilink.models.scorer import SIDES, Scorer, Side
+from bilink.ranking.ranks import check_finite
+from bilink.training.kernels import sigmoid, softplus
+from bilink.training.negatives import position_pools
+
+# Chosen by ComplEx on entities of FB15k-237 that no figure is reported of (study/fold_in.py).
+STRENGTH = 1.0  # of the pull to m
+OTHERS = 0.05  # weight of the facts of others, which are compared with their answer alone
+RIVALS = 200  # for each place where x stands: half of them seen there, half any entity
+ASKED = 100  # facts of others for each place, and as many of any relation and side
+STEPS = 50
+_SAMPLE = 64  # facts that β is found from
+_GIVEN: dict[Side, int] = {"head": 2, "tail": 0}
+
+# Placeholders that ``bind`` replaces by a model's verbs.
+inner: Any = None
+entity_slope: Any = None
+
+
+def fold_in_slope(
+    row, queries, places, totals, rivals, offsets, asked, answers, weights, beta, slope
+):
+    """The loss of the facts at ``row``; its slope is added to ``slope``.
+
+    Fact i has queries[i], and its rivals for the place of the row together exp(totals[i]).  Rivals
+    for the other end are rivals[places[i]], which count exp(offsets) times.  The questions
+    ``asked`` have the scores ``answers`` to beat, in vain, and stand for ``weights`` of their kind.
+    """
+    n_places, count = offsets.shape
+    loss = 0.0
+    for i in range(asked.shape[0]):
+        gap = beta * inner(asked[i], row) - answers[i]
+        loss += weights[i] * softplus(gap)
+        entity_slope(asked[i], row, weights[i] * beta * sigmoid(gap), slope)
+    logits = np.empty(count)
+    for place in range(n_places):
+        top = -np.inf
+        for j in range(count):
+            logits[j] = offsets[place, j] + beta * inner(rivals[place, j], row)
+            top = max(top, logits[j])
+        total = 0.0
+        for j in range(count):
+            logits[j] = np.exp(logits[j] - top) if logits[j] > -np.inf else 0.0
+            total += logits[j]
+        others = top + np.log(total) if top > -np.inf else top
+        share = 0.0
+        for i in range(places.shape[0]):
+            if places[i] == place:
+                score = beta * inner(queries[i], row)
+                loss += softplus(totals[i] - score) + softplus(others - score)
+                here, there = sigmoid(totals[i] - score), sigmoid(others - score)
+                share += there
+                entity_slope(queries[i], row, -beta * (here + there), slope)
+        for j in range(count):
+            if logits[j] > 0:
+                entity_slope(rivals[place, j], row, beta * share * logits[j] / total, slope)
+    return loss
+
+
+@dataclass(frozen=True, eq=False)
+class Frozen:
+    """A finished model as new entities meet it: its β, what stands where, and its facts.
+
+    A place is 2r for the heads of relation r, and 2r + 1 for its tails.
+    """
+
+    model: Model
+    known: Mapping[str, KnownAnswers]
+    facts: np.ndarray  # of training, by relation
+    fact_starts: np.ndarray  # where each relation starts in ``facts``
+    pools: np.ndarray  # see ``position_pools``
+    pool_starts: np.ndarray
+    beta: float
+    variance: float  # of the numbers of entities
+
+    @classmethod
+    def of(cls, model: Model, graph: Graph) -> "Frozen":
+        """Look at the model and its graph, but not at the test split."""
+        known = known_answers(graph, ("train",))
+        held_out = graph.valid if len(graph.valid) >= _SAMPLE else graph.train
+        sample = np.random.default_rng(0).permutation(len(held_out))[:_SAMPLE]
+        facts = graph.train[np.argsort(graph.train[:, 1], kind="stable")]
+        starts = np.searchsorted(facts[:, 1], np.arange(len(graph.relations) + 1))
+        beta = _sharpness(model.scorer, held_out[sample], known)
+        variance = float(model.entities.var(axis=0, dtype=np.float64).mean())
+        return cls(model, known, facts, starts, *position_pools(graph), beta, max(variance, 1e-12))
+
+    def seen_in(self, place: int) -> np.ndarray:
+        """The entities that stand in a place."""
+        return self.pools[self.pool_starts[place] : self.pool_starts[place + 1]]
+
+    def facts_of(self, relation: int) -> np.ndarray:
+        """The training facts of a relation."""
+        return self.facts[self.fact_starts[relation] : self.fact_starts[relation + 1]]
+
+    def mean_of(self, place: int) -> np.ndarray:
+        """The mean of the entities that stand in a place, or of all where none does."""
+        seen = self.seen_in(place)
+        rows = self.model.entities[seen] if len(seen) else self.model.entities
+        return rows.mean(axis=0, dtype=np.float64)
+
+    def queries(self, rows: np.ndarray, relations: np.ndarray, tail: int) -> np.ndarray:
+        """What asks for the tail, or else the head, that goes with each row and relation."""
+        used, index = np.unique(relations, return_inverse=True)
+        out = np.empty((len(rows), rows.shape[1]))
+        fill = self.model.family.bind(kernels.fill_queries)
+        forms = self.model.relations[used].astype(np.float64)
+        fill(rows.astype(np.float64), forms, np.arange(len(rows)), index, not tail, out)
+        return out
+
+
+def fold_in(frozen: Frozen, facts: np.ndarray, count: int, *, seed: int = 0) -> Model:
+    """The model with ``count`` more entities, whose ids in ``facts`` follow those that it has.
+
+    Entities are placed one after another, those with most facts about old entities first; where
+    new ones have facts with each other, all are placed again, now that they have rows.
+    """
+    model, random = frozen.model, np.random.default_rng(seed)
+    old = len(model.entities)
+    entities = np.vstack([model.entities, np.zeros((count, model.entities.shape[1]))])
+    placed = np.arange(old + count) < old
+    facts = np.asarray(facts, dtype=np.int64).reshape(-1, 3)
+    facts = facts[facts[:, 0] != facts[:, 2]]  # what an entity is to itself is no fixed query
+    among_new = facts[(facts[:, [0, 2]] >= old).all(axis=1)]
+    firm = np.bincount(
+        facts[(facts[:, [0, 2]] < old).any(axis=1)][:, [0, 2]].ravel(), minlength=old + count
+    )
+    order = old + np.argsort(-firm[old:], kind="stable")
+    for _ in range(2 if len(among_new) else 1):
+        for e in order:
+            entities[e] = _place(frozen, entities, *_facts_of(e, facts, placed), random)
+            placed[e] = True
+    return Model(model.family, model.dim, entities.astype(model.entities.dtype), model.relations)
+
+
+def _facts_of(
+    entity: int, facts: np.ndarray, placed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The other ends, relations and own positions (1 for tail) of the facts that can be used."""
+    at_head, at_tail = facts[facts[:, 0] == entity], facts[facts[:, 2] == entity]
+    others = np.concatenate([at_head[:, 2], at_tail[:, 0]])
+    relations = np.concatenate([at_head[:, 1], at_tail[:, 1]])
+    tails = np.repeat([0, 1], [len(at_head), len(at_tail)])
+    if placed[others].any():
+        usable = placed[others]
+        return others[usable], relations[usable], tails[usable]
+    return others[:0], relations, tails  # nothing but where it stands
+
+
+def _place(
+    frozen: Frozen,
+    entities: np.ndarray,
+    others: np.ndarray,
+    relations: np.ndarray,
+    tails: np.ndarray,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """The row of an entity with these facts."""
+    kinds, index = np.unique(2 * relations + tails, return_inverse=True)
+    if not len(kinds):
+        return frozen.model.entities.mean(axis=0)
+    mean = np.mean([frozen.mean_of(kind) for kind in kinds.tolist()], axis=0)
+    if not len(others):
+        return mean
+    own, totals = _own_questions(frozen, entities[others], others, relations, tails)
+    rivals, offsets = _rivals(frozen, kinds.tolist(), index, others, random)
+    asked = _questions_of_others(frozen, kinds.tolist(), random)
+    slope_of = frozen.model.family.bind(fold_in_slope)
+    precision = STRENGTH / frozen.variance
+
+    def loss(row: np.ndarray) -> tuple[float, np.ndarray]:
+        slope = precision * (row - mean)
+        facts = slope_of(row, own, index, totals, rivals, offsets, *asked, frozen.beta, slope)
+        return facts + precision / 2 * float((row - mean) @ (row - mean)), slope
+
+    return minimize(loss, mean, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+
+
+def _own_questions(
+    frozen: Frozen,
+    rows: np.ndarray,
+    others: np.ndarray,
+    relations: np.ndarray,
+    tails: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The query of each fact, and the logarithm of what its rivals for the row's place weigh."""
+    own, totals = np.empty((len(others), rows.shape[1])), np.full(len(others), -np.inf)
+    for tail, side in enumerate(SIDES):
+        here = tails == tail
+        own[here] = frozen.queries(rows[here], relations[here], tail)
+        here &= others < len(frozen.model.entities)
+        if here.any():
+            scores = _rival_scores(
+                frozen.model.scorer, side, others[here], relations[here], frozen.known
+            )
+            totals[here] = _log_sum(scores * scores.dtype.type(frozen.beta))
+    return own, totals
+
+
+def _rivals(
+    frozen: Frozen,
+    kinds: list[int],
+    index: np.ndarray,
+    others: np.ndarray,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each place, queries of rivals for the other end, and the logarithm of their number.
+
+    Half are drawn from entities seen there, half from the rest, and each stands for many.
+    """
+    n, width = frozen.model.entities.shape
+    each = RIVALS // 2
+    rivals = np.zeros((len(kinds), 2 * each, width))
+    offsets = np.full((len(kinds), 2 * each), -np.inf)
+    for k, kind in enumerate(kinds):
+        relation, tail = divmod(kind, 2)
+        pool = frozen.seen_in(kind ^ 1)
+        near = pool if len(pool) <= each else pool[random.integers(0, len(pool), each)]
+        ids = np.concatenate([near, random.integers(0, n, each)])
+        stand_for = np.log(np.repeat([len(pool) / max(1, len(near)), n / each], [len(near), each]))
+        stand_for[len(near) :][np.isin(ids[len(near) :], pool)] = -np.inf
+        stand_for[np.isin(ids, others[index == k])] = -np.inf
+        verbs = np.full(len(ids), relation)
+        rivals[k, : len(ids)] = frozen.queries(frozen.model.entities[ids], verbs, tail)
+        offsets[k, : len(ids)] = stand_for
+    return rivals, offsets
+
+
+def _questions_of_others(
+    frozen: Frozen, kinds: list[int], random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Queries of facts of others in the same places and in any; the scores to beat; weights."""
+    groups = [(frozen.facts, 0), (frozen.facts, 1)]
+    groups += [(frozen.facts_of(kind // 2), kind % 2) for kind in kinds]
+    queries, answers, weights = [], [], []
+    for facts, tail in groups:
+        if len(facts):
+            drawn = facts if len(facts) <= ASKED else facts[random.integers(0, len(facts), ASKED)]
+            given = frozen.model.entities[drawn[:, 0 if tail else 2]]
+            queries.append(frozen.queries(given, drawn[:, 1], tail))
+            answers.append(frozen.beta * frozen.model.score(drawn).astype(np.float64))
+            weights.append(np.full(len(drawn), OTHERS * len(facts) / len(drawn)))
+    return np.concatenate(queries), np.concatenate(answers), np.concatenate(weights)
+
+
+def _sharpness(scorer: Scorer, facts: np.ndarray, known: Mapping[str, KnownAnswers]) -> float:
+    """The β for which a softmax over β · scores makes the facts most probable."""
+    right = scorer.score(facts)[:, None]
+    gaps = np.concatenate(
+        [
+            _rival_scores(scorer, side, facts[:, given], facts[:, 1], known) - right
+            for side, given in _GIVEN.items()
+        ]
+    )
+
+    def loss(log_beta: float) -> float:
+        return float(np.logaddexp(0, _log_sum(gaps * gaps.dtype.type(np.exp(log_beta)))).mean())
+
+    found = minimize_scalar(loss, bounds=(-6, 6), method="bounded", options={"xatol": 0.1})
+    return float(np.exp(found.x))
+
+
+def _rival_scores(
+    scorer: Scorer,
+    side: Side,
+    given: np.ndarray,
+    relations: np.ndarray,
+    known: Mapping[str, KnownAnswers],
+) -> np.ndarray:
+    """The scores of all candidates of each question; known answers have −∞."""
+    queries = scorer.queries(side, given, relations)
+    check_finite(scorer, queries)
+    scores = np.empty((len(given), scorer.n_entities), dtype=scorer.dtype)
+    scorer.score_block(queries, scores)
+    for row, start, stop in zip(scores, *known[side].spans(given, relations), strict=True):
+        row[known[side].answers[start:stop]] = -np.inf
+    return scores
+
+
+def _log_sum(rows: np.ndarray) -> np.ndarray:
+    """The logarithm of each row's sum of exponentials, −∞ for a row of −∞; spoils ``rows``."""
+    top = rows.max(axis=1, initial=-1e30)
+    rows -= top[:, None]
+    np.exp(rows, out=rows)
+    with np.errstate(divide="ignore"):
+        return top + np.log(rows.sum(axis=1, dtype=np.float64))

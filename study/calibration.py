@@ -1,0 +1,59 @@
+"""Train a model on each graph, learn probabilities on valid, and see how well they hold on test.
+
+    python study/calibration.py --out study/results/calibration --picture docs/calibration.png
+
+Beside ours stand the plain sigmoid of the score, and one Platt line for all relations.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import bilink
+from bilink.ensembles.calibration import compare_calibrations
+from bilink.ensembles.reliability_picture import ASKED, draw_reliability
+from bilink.runs.job import prepare
+
+GRAPHS = ("fb15k-237", "wn18rr")
+TITLES = {"fb15k-237": "FB15k-237", "wn18rr": "WN18RR"}
+
+
+def main():
+    """Print a line for each way to a probability, and write a file for each graph."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="+", default=GRAPHS)
+    parser.add_argument("--model", default="complex")
+    parser.add_argument("--dim", type=int, default=100)
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--runs", type=Path, help="keep the runs here, or find them here")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args()
+    panels = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    for data in options.data:
+        job = prepare(data, options.model, options.dim, {"epochs": options.epochs})
+        path = options.runs and options.runs / f"{data}-{options.model}"
+        run = job.run_or_read(path) if path else job.run()
+        found = {"model": options.model, "dim": options.dim, "epochs": options.epochs}
+        for asked in ("facts", "answers"):
+            for method in ("platt", "isotonic"):
+                calibration = bilink.fit_calibration(
+                    run.scorer, run.graph, asked=asked, method=method
+                )
+                row = compare_calibrations(run.scorer, run.graph, calibration)
+                found[f"{asked}, {method}"] = row
+                for name, result in row["results"].items():
+                    numbers = ", ".join(
+                        f"{key} {value:.4f}" for key, value in result.items() if key != "bins"
+                    )
+                    print(f"{data}, {asked}, {name}: {numbers}", flush=True)
+            title = f"{TITLES.get(data, data)}: {ASKED[asked]}"
+            panels.append({**found[f"{asked}, platt"], "title": title})
+        (options.out / f"{data}.json").write_text(json.dumps(found, indent=1) + "\n")
+    if options.picture:
+        draw_reliability(panels, options.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Doubtful facts: on graphs whose errors are known."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import logit
+
+import bilink
+from bilink.data.graph import Graph
+from bilink.data.vocabulary import Vocabulary
+from bilink.distributed.local import LocalExecutor
+from bilink.errors import ConfigError, RunError
+from bilink.models.model import Model
+from bilink.queries.doubts import FEW, doubt_facts
+from bilink.runs.crossfit import cross_fit, deal, kept_doubts
+from conftest import random_graph
+
+OPTIONS = {"epochs": 3, "threads": 1, "patience": 0}
+
+
+def blocks(n=24, groups=4, wrong=3):
+    """Entities know those of their own group; the last ``wrong`` facts join two groups."""
+    facts = [(a, 0, b) for a in range(n) for b in range(n) if a != b and a % groups == b % groups]
+    errors = [(i, 0, i + 1) for i in range(wrong)]
+    names = Vocabulary("entity", tuple(f"e{i}" for i in range(n)))
+    return Graph("blocks", names, Vocabulary("relation", ("knows",)), facts + errors, [], [])
+
+
+def knowing(graph, groups=4):
+    """A model that scores by the group alone."""
+    model = Model.empty("distmult", groups, len(graph.entities), 1)
+    model.entities[:] = np.eye(groups)[np.arange(len(graph.entities)) % groups]
+    model.relations[:] = 1
+    return model
+
+
+def test_errors_come_first_and_the_right_end_is_suggested():
+    graph = blocks()
+    fold = deal(len(graph.train), 3)
+    found = doubt_facts(graph, [knowing(graph).scorer] * 3, fold, k=5)
+    names = {(d.head, d.tail) for d in list(found)[:3]}
+    assert names == {("e0", "e1"), ("e1", "e2"), ("e2", "e3")}
+    assert [d.rank for d in found] == [1, 2, 3, 4, 5]
+    assert found[2].probability < found[3].probability
+    assert np.argsort(-found.values)[:3].min() == len(graph.train) - 3
+
+
+def test_suggestions_are_new_and_fit_the_position():
+    graph = random_graph(n_entities=30, n_relations=3, size=300)
+    model = Model.empty("distmult", 4, 30, 3)
+    random = np.random.default_rng(0)
+    model.entities[:], model.relations[:] = (
+        random.normal(size=array.shape) for array in (model.entities, model.relations)
+    )
+    facts = set(map(tuple, graph.triples.tolist()))
+    fold = deal(len(graph.train), 2)
+    find = graph.entities.find
+    for doubt in doubt_facts(graph, [model.scorer] * 2, fold, k=20):
+        h, r, t = find(doubt.head), graph.relations.find(doubt.relation), find(doubt.tail)
+        part = fold[(graph.train == [h, r, t]).all(axis=1)][0]
+        seen = graph.train[(graph.train[:, 1] == r) & (fold != part)]
+        for side, column in (("head", 0), ("tail", 2)):
+            options = np.tile([h, r, t], (len(seen), 1))
+            options[:, column] = seen[:, column]
+            options = np.array([row for row in options.tolist() if tuple(row) not in facts])
+            if r not in graph.reflexive_relations:
+                options = options[options[:, 0] != options[:, 2]]
+            best = options[np.argmax(model.scorer.score(options)), column]
+            assert doubt.suggestions[side].name == graph.entities.names[best]
+            assert 0 <= doubt.suggestions[side].probability <= 1
+
+
+def test_an_entity_that_is_hardly_known_is_hardly_doubted():
+    graph = blocks(wrong=0)
+    n = len(graph.entities)
+    names = Vocabulary("entity", (*graph.entities.names, "hermit"))
+    train = np.concatenate([graph.train, [[0, 0, n]]])
+    graph = Graph("blocks", names, graph.relations, train, [], [])
+    model = knowing(graph)
+    model.entities[n] = 0
+    found = doubt_facts(graph, [model.scorer] * 2, deal(len(train), 2), k=len(train))
+    hermit = next(doubt for doubt in found if doubt.tail == "hermit")
+    assert hermit.seen == 0
+    assert hermit.probability == pytest.approx(1 - found.errors)
+    assert found.values[-1] == 0
+
+
+def test_the_expected_share_of_errors_moves_probabilities_and_not_the_order():
+    graph = blocks()
+    fold = deal(len(graph.train), 2)
+    few, many = (
+        doubt_facts(graph, [knowing(graph).scorer] * 2, fold, errors=e) for e in (0.01, 0.2)
+    )
+    assert [(d.head, d.tail) for d in few] == [(d.head, d.tail) for d in many]
+    moved = [logit(a.probability) - logit(b.probability) for a, b in zip(few, many, strict=True)]
+    np.testing.assert_allclose(moved, logit(0.99) - logit(0.8), atol=1e-6)
+    np.testing.assert_array_equal(few.values, many.values)
+
+
+def test_doubts_are_the_log_odds_as_far_as_they_count():
+    graph = blocks()
+    fold = deal(len(graph.train), 2)
+    scorer = knowing(graph).scorer
+    found = doubt_facts(graph, [scorer] * 2, fold)
+    for i in range(2):
+        rows = np.flatnonzero(fold == i)
+        part = replace(graph, train=graph.train[fold != i], valid=graph.train[rows])
+        calibration = bilink.fit_calibration(scorer, part)
+        odds = calibration.log_odds(graph.train[rows], scorer.score(graph.train[rows]))
+        seen = [min((part.train[:, [0, 2]] == e).sum() for e in (h, t)) for h, _, t in part.valid]
+        shares = np.array(seen) / (np.array(seen) + FEW)
+        np.testing.assert_allclose(found.values[rows], -odds * shares, atol=1e-9)
+
+
+def test_folds_are_even_and_repeatable():
+    fold = deal(103, 5)
+    assert sorted(np.bincount(fold).tolist()) == [20, 20, 21, 21, 21]
+    np.testing.assert_array_equal(fold, deal(103, 5))
+    assert (fold != deal(103, 5, seed=1)).any()
+    for wrong in (1, 104, -1):
+        with pytest.raises(ConfigError, match="folds must be"):
+            deal(103, wrong)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return random_graph(n_entities=30, n_relations=2, size=300)
+
+
+@pytest.fixture
+def run(graph, tmp_path):
+    return bilink.train(graph, "distmult", 4, out=tmp_path / "run", options=OPTIONS)
+
+
+def test_no_model_has_seen_what_it_judges(run):
+    fitted = cross_fit(run, 3)
+    for i, part in enumerate(fitted.runs):
+        own = set(map(tuple, run.graph.train[fitted.fold == i].tolist()))
+        seen = set(map(tuple, part.graph.train.tolist()))
+        assert not own & seen
+        assert own | seen == set(map(tuple, run.graph.train.tolist()))
+        assert part.config.training == run.config.training
+        assert (part.config.model, part.config.dim) == ("distmult", 4)
+
+
+def test_an_audit_is_kept_and_gone_on_with(run):
+    told = []
+    stop = bilink.audit(
+        run,
+        k=7,
+        folds=2,
+        on_epoch=lambda i, record: told.append((i, record["epoch"])),
+        should_stop=lambda: len(told) == 4,
+    )
+    assert stop is None
+    assert told == [(0, 1), (0, 2), (0, 3), (1, 1)]
+    assert kept_doubts(run) is None
+    found = bilink.audit(run, k=7, folds=2, on_epoch=lambda *news: told.append(news))
+    assert len(told) == 6  # the second fold went on from its checkpoint
+    assert kept_doubts(run) == json.loads(json.dumps(found.to_dict()))["doubts"]
+    again = bilink.audit(run, k=7, folds=2, on_epoch=lambda *news: told.append(news))
+    assert len(told) == 6
+    assert again.to_dict() == found.to_dict()
+    fresh = bilink.audit(bilink.train(run.graph, "distmult", 4, options=OPTIONS), k=7, folds=2)
+    np.testing.assert_allclose(fresh.values, found.values, atol=1e-6)
+
+
+def test_a_run_that_changes_forgets_its_audit_and_force_clears_it(run):
+    bilink.audit(run, folds=2)
+    bilink.resume(run.path, options={"epochs": 4})
+    assert kept_doubts(bilink.load(run.path)) is None
+    again = bilink.audit(bilink.load(run.path), folds=2)
+    assert again is not None
+    bilink.train(run.graph, "transe", 4, out=run.path, force=True, options=OPTIONS)
+    assert not (run.path / "audit").exists()
+
+
+def test_folds_are_trained_in_other_processes_as_well(run, tmp_path):
+    found = bilink.audit(run, folds=2, workers=LocalExecutor(1, 1))
+    alone = bilink.audit(run, folds=2, work=tmp_path / "work")
+    np.testing.assert_allclose(found.values, alone.values, atol=1e-6)
+    with pytest.raises(ConfigError, match="work folder"):
+        cross_fit(run, 2, workers=LocalExecutor(1, 1))
+
+
+def test_a_work_folder_with_other_things_is_left_alone(run, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match=r"thesis\.tex"):
+        bilink.audit(run, folds=2, work=work)
+    assert [path.name for path in work.iterdir()] == ["thesis.tex"]
+
+
+def test_an_ensemble_is_stood_for_by_its_first_member(graph):
+    members = [bilink.train(graph, model, 4, options=OPTIONS) for model in ("distmult", "transe")]
+    both = bilink.combine(members, shrinkage=1.0)
+    fitted = cross_fit(both, 2, options={"epochs": 1})
+    assert {part.config.model for part in fitted.runs} == {"distmult"}
+    assert {part.config.training.epochs for part in fitted.runs} == {1}
+
+
+def test_rows_can_be_written_to_a_file(run, tmp_path):
+    from bilink.cli.output import write_csv
+
+    write_csv(tmp_path / "doubts.csv", bilink.audit(run, k=4, folds=2).rows())
+    with open(tmp_path / "doubts.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4
+    assert {"head", "relation", "tail", "probability", "suggested tail"} <= set(rows[0])
+
+
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"errors": 0.0}, {"errors": 1.0}])
+def test_what_makes_no_sense_is_refused(run, wrong):
+    with pytest.raises(ConfigError, match="must be"):
+        bilink.audit(run, folds=2, **wrong)

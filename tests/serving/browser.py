@@ -1,0 +1,124 @@
+"""A real Chromium for the tests of the page."""
+
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import pytest
+import uvicorn
+from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+
+from bilink.serving.app import make_app
+from bilink.serving.guard import LOOPBACK
+from bilink.serving.server import _listen
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--window-size=1280,900",
+)
+
+
+@contextmanager
+def served(run):
+    """The address of a server for ``run`` on a thread of this process."""
+    with _listen("127.0.0.1", 0) as listener:
+        config = uvicorn.Config(make_app(run, hosts=LOOPBACK), log_level="warning", ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+@contextmanager
+def chromium():
+    """A browser with an empty profile; a skip with the reason where there is none."""
+    for program in ("chromium", "chromedriver"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        service = webdriver.ChromeService(shutil.which("chromedriver"))
+        driver = webdriver.Chrome(options=options, service=service)
+        try:
+            yield Person(driver)
+        finally:
+            driver.quit()
+
+
+class Person:
+    """Someone in front of the page: types, clicks and reads."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def open(self, address):
+        self.driver.get(address)
+        self.settle()
+
+    def settle(self, seconds=30):
+        """Wait until nothing is being looked for."""
+        script = (
+            "return document.body.dataset.ready === '1' && !document.querySelector('.waiting') && "
+            "document.querySelector('#answers').childElementCount > 0"
+        )
+        self.until(lambda: self.driver.execute_script(script), seconds)
+
+    def until(self, test, seconds=30):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with suppress(NoSuchElementException, StaleElementReferenceException):
+                if found := test():  # else not yet
+                    return found
+            time.sleep(0.03)
+        raise AssertionError("the page did not get there: " + self.text("main"))
+
+    def find(self, selector):
+        return self.driver.find_element("css selector", selector)
+
+    def all(self, selector):
+        return self.driver.find_elements("css selector", selector)
+
+    def text(self, selector):
+        return self.find(selector).text
+
+    def texts(self, selector):
+        script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+        return self.driver.execute_script(script, selector)
+
+    def click(self, selector, containing=""):
+        chosen = [e for e in self.all(selector) if containing in e.text]
+        assert chosen, f"no {selector} with {containing!r}"
+        chosen[0].click()
+
+    def type(self, box, *keys):
+        self.find(f".box[data-role={box}] input").send_keys(*keys)
+
+    def options(self, box):
+        """The names that a box offers, once it offers any."""
+        selector = f".box[data-role={box}] [role=option] .label"
+        return self.until(lambda: self.texts(selector))
+
+    def address(self):
+        return self.driver.execute_script("return location.search")
+
+    def complaints(self):
+        """What the browser complained about, such as a script that its policy stopped."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]

@@ -1,0 +1,106 @@
+"""A new entity gets a row from its facts, with all else frozen."""
+
+import numpy as np
+import pytest
+
+import bilink
+from bilink.models.model import Model
+from bilink.models.registry import FAMILIES, family
+from bilink.training.fold_in import Frozen, fold_in, fold_in_slope
+from conftest import random_graph
+
+
+def random_model(name, n_entities=12, n_relations=3, dim=4, seed=0):
+    random = np.random.default_rng(seed)
+    widths = family(name).widths(dim)
+    shapes = zip((n_entities, n_relations), widths, strict=True)
+    return Model(family(name), dim, *(random.normal(0, 0.5, shape) for shape in shapes))
+
+
+def naive_loss(score, queries, places, totals, rivals, offsets, asked, answers, weights, beta):
+    """The sums of ``fold_in_slope``, written out."""
+    loss = sum(
+        w * np.log1p(np.exp(beta * score(q) - a))
+        for q, a, w in zip(asked, answers, weights, strict=True)
+    )
+    for query, place, total in zip(queries, places, totals, strict=True):
+        there = zip(rivals[place], offsets[place], strict=True)
+        others = sum(np.exp(o + beta * score(q)) for q, o in there if o > -np.inf)
+        right = np.exp(beta * score(query))
+        loss += np.log((right + np.exp(total)) / right) + np.log((right + others) / right)
+    return loss
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_the_loss_is_the_formula_and_its_slope_that_of_finite_differences(name):
+    random = np.random.default_rng(1)
+    width = family(name).widths(3)[0]
+    row = random.normal(size=width)
+    data = (
+        random.normal(size=(3, width)),
+        np.array([0, 1, 1]),
+        random.normal(size=3),
+        random.normal(size=(2, 4, width)),
+        np.array([[0.5, -np.inf, 1, 0], [0, 0, -np.inf, 2.0]]),
+        random.normal(size=(5, width)),
+        random.normal(size=5),
+        random.uniform(0, 3, 5),
+    )
+    kernel, inner = family(name).bind(fold_in_slope), family(name).verbs["inner"]
+
+    def loss(at):
+        return kernel(at, *data, 0.7, np.zeros(width))
+
+    assert loss(row) == pytest.approx(naive_loss(lambda q: inner(q, row), *data, 0.7))
+    slope = np.zeros(width)
+    kernel(row, *data, 0.7, slope)
+    steps = 1e-6 * np.eye(width)
+    expected = [(loss(row + step) - loss(row - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(slope, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_old_entities_stay_and_new_ones_are_finite(name):
+    graph, model = random_graph(), random_model(name)
+    facts = np.array([[12, 0, 1], [2, 1, 12], [12, 2, 13], [13, 0, 13], [14, 1, 13]])
+    more = fold_in(Frozen.of(model, graph), facts, 4)  # the last has no fact at all
+    assert more.entities.shape == (16, model.entities.shape[1])
+    np.testing.assert_array_equal(more.entities[:12], model.entities)
+    assert np.isfinite(more.entities).all()
+    again = fold_in(Frozen.of(model, graph), facts, 4)
+    np.testing.assert_array_equal(more.entities, again.entities)
+
+
+@pytest.fixture(scope="module")
+def atlas():
+    return bilink.train("atlas", "complex", 20, epochs=20, threads=1, validation_triples=0)
+
+
+def test_a_twin_made_of_half_the_facts_answers_the_other_half(atlas):
+    """And it does not push itself before others."""
+    graph, random = atlas.graph, np.random.default_rng(0)
+    degrees = np.bincount(graph.train[:, [0, 2]].ravel(), minlength=len(graph.entities))
+    chosen = np.argsort(-degrees)[20:32]
+    new, old = len(graph.entities), atlas.model.entities
+    known, hidden = [], []
+    for i, e in enumerate(chosen):
+        own = graph.train[(graph.train[:, [0, 2]] == e).sum(axis=1) == 1]
+        own = random.permutation(np.where(own == [e, -1, e], [new + i, 0, new + i], own))
+        known.append(own[::2])
+        hidden.append(own[1::2])
+    more = fold_in(Frozen.of(atlas.model, graph), np.concatenate(known), len(chosen))
+    mean = Model(more.family, more.dim, more.entities.copy(), more.relations)
+    mean.entities[new:] = old.mean(axis=0)
+    facts = np.concatenate(hidden)
+    facts = facts[facts[:, 0] >= new]
+    found = {}
+    for title, model in (("folded", more), ("mean", mean)):
+        block = np.empty((len(facts), len(model.entities)), dtype=np.float32)
+        model.scorer.score_block(model.scorer.queries("tail", *facts[:, :2].T), block)
+        right = block[np.arange(len(facts)), facts[:, 2]]
+        found[title] = np.mean(1 / (1 + (block > right[:, None]).sum(axis=1)))
+    assert found["folded"] > 2 * found["mean"]
+    valid = graph.valid
+    block = np.empty((len(valid), len(more.entities)), dtype=np.float32)
+    more.scorer.score_block(more.scorer.queries("tail", valid[:, 0], valid[:, 1]), block)
+    assert (block.argmax(axis=1) >= new).mean() < 0.02
