@@ -32,7 +32,7 @@ def train(
         str | None,
         typer.Option(
             help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, rotate, "
-            "each also with -reciprocal behind it [complex]."
+            "each also with -reciprocal behind it; or auto, with a budget [complex]."
         ),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Size of the embeddings [100].")] = None,
@@ -40,6 +40,10 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(help="paper, margin, softmax or sampled [what suits model and graph]."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="With --model auto: the time for all of it, such as 10m or 1h."),
     ] = None,
     options: Options = None,
     config: Annotated[
@@ -68,6 +72,9 @@ def train(
     if list_options:
         _list_options(model or "complex", preset, parse_options(options or []))
         return
+    if model == "auto" or budget is not None:
+        _train_auto(data, model, budget, out, force, options or preset or config or dim)
+        return
     job = prepare(
         data,
         model,
@@ -87,6 +94,40 @@ def train(
     with stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
         run = job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
     _report(run)
+
+
+def _train_auto(
+    data: str | None,
+    model: str | None,
+    budget: str | None,
+    out: Path | None,
+    force: bool,
+    more: Any,
+) -> None:
+    from bilink.data.loading import load_graph
+    from bilink.errors import ConfigError
+    from bilink.runs.auto import EPOCHS, parse_minutes, train_auto
+
+    if model != "auto" or budget is None or data is None or more:
+        raise ConfigError(
+            "--model auto takes a graph and a --budget, and no settings; for example: "
+            "bilink train atlas --model auto --budget 5m"
+        )
+    minutes = parse_minutes(budget)
+    graph = load_graph(data)
+    complain(repr(graph))
+    with stop_at_signal() as should_stop, training_bar(EPOCHS) as on_epoch:
+        made = train_auto(
+            graph,
+            minutes,
+            out=out or Path("runs") / f"{graph.name}-auto",
+            force=force,
+            say=complain,
+            on_epoch=on_epoch,
+            should_stop=should_stop,
+        )
+    say(f"best on validation: {made.name} ({_minutes(made.seconds)} of {_minutes(60 * minutes)})")
+    say(f"the run is in {made.run.path}\nnext: bilink evaluate {made.run.path}")
 
 
 def resume(

@@ -20,8 +20,8 @@ from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.job import Job, ShouldStop, prepare
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun, read_trained
-from bilink.training.config import default_config
 from bilink.training.loop import INTERRUPTED
+from bilink.training.presets import choose, preset
 
 FOLDS = 5
 OnFoldEpoch = Callable[[int, dict[str, Any]], None]  # the fold and the record of its epoch
@@ -140,12 +140,13 @@ def _config(run: Run) -> RunConfig:
     if not isinstance(run, CombinedRun):
         raise ConfigError("only a run that was trained can be trained again on parts of its graph")
     first = next(iter(run.members.values()))
+    name = first.family.name
     return RunConfig(
         data=run.data,
         fingerprint=run.graph.fingerprint,
-        model=first.family.name,
+        model=name,
         dim=first.dim,
-        training=default_config(first.family.name),
+        training=preset(choose(name, first.dim, run.graph, {}), name),
     )
 
 

@@ -1,0 +1,122 @@
+"""The best that can be had of a graph in a given time: a few models, and the ensemble of them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bilink.data.graph import Graph
+from bilink.data.loading import load_graph
+from bilink.ensembles.config import EnsembleConfig
+from bilink.ensembles.fitting import fit_ensemble
+from bilink.errors import ConfigError
+from bilink.evaluation.entity_ranking import rank_entities
+from bilink.models.scorer import Scorer
+from bilink.runs.combined import CombinedRun, combine
+from bilink.runs.folder import RunFolder
+from bilink.runs.job import OnEpoch, ShouldStop, prepare
+from bilink.runs.trained import TrainedRun
+from bilink.training.loop import INTERRUPTED
+
+# (model, dim, share of the time): the strongest first, then those that differ most from it.
+CANDIDATES = (("complex", 100, 0.5), ("rescal", 50, 0.25), ("transe", 100, 0.25))
+TRAINING = 0.8  # share of the time; the rest is for the ensemble
+EPOCHS = 10_000  # more than there is time for: time and patience end a run
+COMPARED = 2000  # validation triples by which the ensemble is held against its members
+FILTER = ("train", "valid")  # the test split is not looked at
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was made, and how the candidates did on the validation triples that compare them."""
+
+    run: TrainedRun | CombinedRun
+    name: str
+    validation_mrr: dict[str, float]
+    seconds: float
+
+
+def train_auto(
+    data: Graph | str | Path,
+    minutes: float,
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+    on_epoch: OnEpoch | None = None,
+    should_stop: ShouldStop = lambda: False,
+) -> Outcome:
+    """Train, combine and compare within ``minutes``; keep what is best on validation.
+
+    Time that a model leaves goes to those after it.  The ensemble is fitted on one half of the
+    validation split and held against its members on the other; if it wins, it is fitted again on
+    all of it.
+    """
+    if not 0 < minutes < float("inf"):
+        raise ConfigError(f"the budget must be a positive time, not {minutes} minutes")
+    started = time.perf_counter()
+    graph = data if isinstance(data, Graph) else load_graph(str(data))
+    folder = RunFolder(out) if out is not None else None
+    if folder is not None:
+        with folder.created(force):  # before the work, so that it is not done in vain
+            pass
+    deadline = started + 60 * minutes * (TRAINING if len(graph.valid) else 1)
+    runs: dict[str, TrainedRun] = {}
+    candidates = CANDIDATES if len(graph.valid) else CANDIDATES[:1]
+    for i, (model, dim, share) in enumerate(candidates):
+        rest = sum(other[2] for other in candidates[i:])
+        slot = (deadline - time.perf_counter()) * share / rest
+        if (slot <= 0 and runs) or should_stop():
+            break
+        say(f"{model}, dim {dim}: at most {slot:.0f} s")
+        options = {"epochs": EPOCHS, "validate_every": 5, "minutes": max(slot, 1) / 60}
+        run = prepare(graph, model, dim, options).run(on_epoch=on_epoch, should_stop=should_stop)
+        runs[model] = run
+        if run.stopped == INTERRUPTED:
+            break
+    name, found = _compare(graph, runs, say)
+    best: TrainedRun | CombinedRun
+    best = combine(list(runs.values())) if name == "ensemble" else runs[name]
+    if folder is not None:
+        with folder.created(force=True):
+            best.write(folder)
+    return Outcome(best, name, found, time.perf_counter() - started)
+
+
+def _compare(
+    graph: Graph, runs: dict[str, TrainedRun], say: Callable[[str], None]
+) -> tuple[str, dict[str, float]]:
+    """The best of the runs and their ensemble, with all their validation MRRs."""
+    if len(graph.valid) < 2:
+        return next(iter(runs)), {}
+    order = np.random.default_rng(0).permutation(len(graph.valid))
+    fitted, compared = graph.valid[order[::2]], graph.valid[order[1::2]][:COMPARED]
+    scorers: dict[str, Scorer] = {name: run.scorer for name, run in runs.items()}
+    if len(runs) > 1:
+        half = replace(graph, valid=fitted)
+        scorers["ensemble"] = fit_ensemble(list(scorers.values()), half, EnsembleConfig())
+    found = {name: _mrr(scorer, graph, compared) for name, scorer in scorers.items()}
+    for name, mrr in found.items():
+        say(f"{name}: validation MRR {mrr:.4f}")
+    return max(found, key=lambda name: found[name]), found
+
+
+def _mrr(scorer: Scorer, graph: Graph, triples: np.ndarray) -> float:
+    ranking = rank_entities(scorer, graph, "valid", filter=FILTER, triples=triples)
+    return ranking.metrics()["mrr"]
+
+
+def parse_minutes(text: str) -> float:
+    """``90s``, ``10m`` or ``1.5h`` → minutes; a bare number is minutes."""
+    units: dict[str, float] = {"s": 1 / 60, "m": 1, "h": 60}
+    text = text.strip().lower()
+    unit = text[-1:] if text[-1:] in units else "m"
+    try:
+        minutes = float(text.removesuffix(unit)) * units[unit]
+    except ValueError:
+        minutes = 0
+    if not 0 < minutes < 1e6:
+        raise ConfigError(f"{text!r} is no time; write for example 90s, 10m or 1h")
+    return minutes
