@@ -10,7 +10,8 @@ from bilink.errors import ConfigError
 from bilink.runs.auto import CANDIDATES, parse_minutes, train_auto
 
 
-def test_the_best_on_validation_is_kept(tmp_path):
+def test_the_best_on_validation_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("bilink.runs.auto.EPOCHS", 6)
     graph = bilink.load_graph("atlas")
     started = time.perf_counter()
     made = train_auto(graph, 3.0, out=tmp_path / "run")
