@@ -1,0 +1,90 @@
+"""Softmax training of ComplEx on FB15K: an epoch against its bare matrix products, and peers.
+
+The products of a batch are Q Cᵀ, G C and Gᵀ Q, of the same sizes and in the same library, with
+nothing between them.  The peers get the same batches: PyKEEN's LCWA loop scores all entities, its
+sLCWA loop as many negatives per triple; the plain torch loop is what LibKGE does (one product, one
+cross-entropy, autograd, Adagrad), with the same shared negatives.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from common import ask_peer, finish, show
+
+from bilink import load_graph
+from bilink.runs.job import prepare
+from bilink.training.batch_engine import BatchEngine
+from bilink.training.initial import initialise
+
+
+def ours(graph, facts, options):
+    """Seconds for an epoch over ``facts`` of the training triples, the best of three."""
+    job = prepare(graph, "complex", 100, {"loss": "softmax", **options})
+    part = type(graph)(
+        graph.name, graph.entities, graph.relations, graph.train[:facts], graph.valid, graph.test
+    )
+    model = job._empty()
+    initialise(model, job.config.training)
+    engine = BatchEngine(model, part, job.config.training)
+    engine.run_epoch(0)
+    return best_of(lambda: engine.run_epoch(1))
+
+
+def products(graph, facts, batch, candidates):
+    """Seconds for the three products of all batches of an epoch, the best of three."""
+    random = np.random.default_rng(0)
+    queries = random.normal(size=(batch, 200)).astype(np.float32)
+    entities = random.normal(size=(candidates, 200)).astype(np.float32)
+    scores = np.empty((batch, candidates), np.float32)
+    back, slopes = np.empty_like(queries), np.empty_like(entities)
+
+    def epoch():
+        for _ in range(-(-2 * facts // batch)):
+            np.matmul(queries, entities.T, out=scores)
+            np.matmul(scores, entities, out=back)
+            np.matmul(scores.T, queries, out=slopes)
+
+    epoch()
+    return best_of(epoch)
+
+
+def best_of(work, times=3):
+    """The shortest time of a few."""
+    found = []
+    for _ in range(times):
+        started = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - started)
+    return min(found)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--facts", type=int, default=20_000, help="training triples in an epoch")
+    parser.add_argument("--batch", type=int, default=1000)
+    parser.add_argument("--no-peers", action="store_true")
+    options = parser.parse_args()
+    graph = load_graph("fb15k")
+    count, facts, batch = len(graph.entities), options.facts, options.batch
+    rows = []
+    for title, negatives, limit in (("all entities", 0, 1.4), ("1,000 shared negatives", 1000, 2)):
+        mine = ours(graph, facts, {"negatives": negatives, "batch_size": batch})
+        bare = products(graph, facts, batch, negatives or count)
+        row = {"candidates": title, "facts/s": facts / mine, "× products": mine / bare}
+        row["goal"] = limit
+        if not options.no_peers:
+            arrays = {"train": graph.train, "sizes": [count, len(graph.relations)]}
+            for peer in ("pykeen", "torch"):
+                answer = ask_peer(
+                    "softmax_training.py", arrays, peer=peer, negatives=negatives, batch=batch
+                )
+                row[f"{peer} facts/s"] = answer["speed"]
+                row[f"× {peer}"] = facts / mine / answer["speed"]
+        rows.append(row)
+        show(rows[-1:])
+    finish("softmax_speed", {"an epoch of softmax training, ComplEx, FB15K, 200 numbers": rows})
+
+
+if __name__ == "__main__":
+    main()
