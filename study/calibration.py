@@ -11,11 +11,20 @@ from pathlib import Path
 
 import bilink
 from bilink.ensembles.calibration import compare_calibrations
+from bilink.ensembles.examples import find_examples
 from bilink.ensembles.reliability_picture import ASKED, draw_reliability
 from bilink.runs.job import prepare
 
 GRAPHS = ("fb15k-237", "wn18rr")
 TITLES = {"fb15k-237": "FB15k-237", "wn18rr": "WN18RR"}
+
+
+def mistaken(run):
+    """What the probability of facts says of the best answers, and how many are right."""
+    examples = find_examples(run.scorer, run.graph, "test", "answers")
+    facts = bilink.fit_calibration(run.scorer, run.graph)
+    said = facts.probabilities(examples.triples, examples.scores)
+    return {"mean probability": float(said.mean()), "right": float(examples.labels.mean())}
 
 
 def main():
@@ -50,6 +59,7 @@ def main():
                     print(f"{data}, {asked}, {name}: {numbers}", flush=True)
             title = f"{TITLES.get(data, data)}: {ASKED[asked]}"
             panels.append({**found[f"{asked}, platt"], "title": title})
+        found["answers taken for facts"] = mistaken(run)
         (options.out / f"{data}.json").write_text(json.dumps(found, indent=1) + "\n")
     if options.picture:
         draw_reliability(panels, options.picture)

@@ -52,7 +52,14 @@ def audit(
 
     check_new(csv_file, "--csv")
     loaded = load(run)
-    with stop_at_signal() as should_stop, progress_bar("folds", 100 * folds) as advance:
+    shown = 0
+    with stop_at_signal() as should_stop, progress_bar("training folds", folds) as advance:
+
+        def on_epoch(fold: int, record: dict[str, Any]) -> None:
+            nonlocal shown
+            advance(fold - shown)  # those before it are done
+            shown = fold
+
         found = find_doubts(
             loaded,
             k,
@@ -62,7 +69,7 @@ def audit(
             options=parse_options(options or []),
             seed=seed,
             workers=executor_for(workers) if workers else None,
-            on_epoch=lambda i, record: advance(1),
+            on_epoch=on_epoch,
             should_stop=should_stop,
         )
     if found is None:

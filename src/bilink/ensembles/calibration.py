@@ -125,6 +125,8 @@ def fit_calibration(
     """
     if method not in METHODS:
         raise ConfigError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
+    if prior is not None:
+        _checked_prior(prior)
     examples = find_examples(scorer, graph, FITTED_ON, asked, seed)
     if prior is None:
         prior = PRIOR if asked == "facts" else float(examples.labels.mean())
@@ -149,7 +151,7 @@ def fit_calibration(
     return Calibration(
         method=method,  # type: ignore[arg-type]
         asked=asked,  # type: ignore[arg-type]
-        prior=_checked_prior(prior),
+        prior=prior,
         seed=seed,
         negatives=examples.negatives,
         fingerprint=graph.fingerprint,

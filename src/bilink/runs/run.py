@@ -123,7 +123,8 @@ class Run:
     def classify(self, split: str = "test", **protocol: Any) -> Classification:
         """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
         if len(self.graph.valid) and "probability" not in protocol:
-            protocol["probability"] = self.calibration().probabilities
+            half = self.calibration().with_prior(0.5)  # one false triple for each true one
+            protocol["probability"] = half.probabilities
         return classify_triples(self.scorer.score, self.graph, split, **protocol)
 
     def calibrate(self, asked: str = "facts", **options: Any) -> Calibration:
