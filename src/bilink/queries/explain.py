@@ -23,8 +23,8 @@ from bilink.ranking.ranks import rank_triples
 NEAREST = 50  # facts of the same relation that are asked for their influence
 _GIVEN: dict[Side, int] = {"head": 2, "tail": 0}
 NOTE = (
-    "approximate: support is the first-order change of the score if a fact were left out, not a "
-    "test by training again; analogies and paths are what lies near, not what the model computes"
+    "approximate: support is how much training on a fact pulls the same way, not a test by "
+    "training without it; analogies and paths are what lies near, not what the model computes"
 )
 
 Fact = tuple[str, str, str]  # labels
@@ -113,8 +113,10 @@ def explain(
     nearest, likeness = _nearest(models, triple, train)
     facts = _neighbourhood(triple, train, nearest[:NEAREST])
     held = np.zeros(len(facts))
-    for model, weight in zip(models.values(), _weights(scorer, int(triple[1])), strict=True):
-        held += weight * influences(model, triple, facts, train)
+    members = _members(scorer, list(models), triple)
+    shares = {member.name: member.share for member in members}
+    for name, model in models.items():
+        held += shares.get(name, 1.0) * influences(model, triple, facts)
     best = np.argsort(-held, kind="stable")[:k]
     total = np.abs(held).sum() or 1.0
     return Explanation(
@@ -122,7 +124,7 @@ def explain(
         score=float(scorer.score(triple[None])[0]),
         ranks={side: float(ranks[side].values()[0]) for side in SIDES},
         known=_split_of(graph, triple),
-        members=_members(scorer, list(models), triple),
+        members=members,
         support=[
             Support(_labels(graph, facts[i]), float(held[i] / total)) for i in best if held[i] > 0
         ],
@@ -142,13 +144,6 @@ def _labels(graph: Graph, triple: np.ndarray) -> Fact:
 def _split_of(graph: Graph, triple: np.ndarray) -> str | None:
     held = (s for s in SPLITS if (graph.split(s) == triple).all(axis=1).any())
     return next(held, None)
-
-
-def _weights(scorer: Scorer, relation: int) -> np.ndarray:
-    """What a change of each member's score is worth in the scorer's."""
-    if not isinstance(scorer, MixtureScorer):
-        return np.ones(1)
-    return np.mean([scorer.weights[side][relation] for side in SIDES], axis=0)
 
 
 def _members(scorer: Scorer, names: Sequence[str], triple: np.ndarray) -> list[Member]:
