@@ -104,7 +104,9 @@ def main():
     if not shutil.which("wrk"):
         sys.exit("this benchmark needs wrk")
     paths, graph = questions(arguments.run)
-    server, address = start(arguments.run)
+    copy = Path(tempfile.mkdtemp()) / "run"  # the server keeps its probabilities in it
+    shutil.copytree(arguments.run, copy, ignore=shutil.ignore_patterns("checkpoint*", ".lock"))
+    server, address = start(copy)
     rows = []
     try:
         wrk(address, paths[::-1], 2, 2)  # warm
@@ -130,6 +132,7 @@ def main():
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(10)
+        shutil.rmtree(copy.parent)
     finish("serving_load", {"top-10 (h, r, ?) over HTTP": rows})
 
 

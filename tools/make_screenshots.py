@@ -34,12 +34,14 @@ VIEWS = {
     "which": "?head=Austria&tail=Germany",
     "new": "?view=new",
     "doubts": "?view=doubts",
-    "entity": "?head=Chile&relation=official+language&card=entity:Chile",
+    "entity": "?head=Austria&relation=borders&card=entity:Austria",
     "relation": "?head=Austria&relation=borders&card=relation:borders",
     "map": "?view=map",
     "position": "?view=map&relation=borders&card=entity:Chile",
     "alone": "?head=Chile",
     "wrong": "?head=Chili&relation=borders",
+    "judge": "?head=Chile&relation=official+language&tail=Aymara",
+    "why": "?head=Austria&relation=borders&new=1",
 }
 
 
@@ -91,6 +93,9 @@ def main():
                         for view in wanted:
                             driver.get(address + VIEWS[view])
                             settled(driver)
+                            if view == "why":
+                                driver.find_element("css selector", ".rows button").click()
+                                settled(driver)
                             for entry in driver.get_log("browser"):
                                 print(names[view], entry["message"])
                             driver.save_screenshot(str(arguments.folder / f"{names[view]}.png"))

@@ -4,7 +4,7 @@ import bisect
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,6 +13,8 @@ import numpy as np
 from bilink.errors import DataError
 
 CLOSE_MATCHES = 3
+_LAST = chr(0x10FFFF)  # sorts after every letter
+_SCANNED = 2000  # texts with a match somewhere inside that are looked at
 _MANY = 20_000  # names; of more, only those with the same first or last letter may be close
 _NO_LETTERS = re.compile(r"[\W_]+")
 
@@ -71,13 +73,14 @@ class Vocabulary:
         """The ids of many names, as int32."""
         return np.fromiter((self.find(text) for text in texts), dtype=np.int32)
 
-    def search(self, text: str, k: int = 10) -> list[int]:
+    def search(self, text: str, k: int = 10, weights: np.ndarray | None = None) -> list[int]:
         """Ids whose label or name holds ``text``, for typing ahead.
 
-        Without regard to case, accents and punctuation: first those that begin with it, then those
-        with a word that does, then those with it anywhere; in alphabetical order each.
+        Without regard to case, accents and punctuation: first what is just this, then what begins
+        with it, then what has a word that does, then what has it anywhere.  In each of these those
+        with the most ``weights``, one for each id, come first; else it is alphabetical.
         """
-        return self._index.search(text, k)
+        return self._index.search(text, k, weights)
 
     @cached_property
     def _index(self) -> "_SearchIndex":
@@ -103,26 +106,42 @@ class _SearchIndex:
 
     def __init__(self, texts: Iterable[tuple[str, int]]):
         entries = sorted((_plain(text), i) for text, i in texts)
-        self._texts, self._ids = [text for text, _ in entries], [i for _, i in entries]
+        self._texts = [text for text, _ in entries]
+        self._ids = np.array([i for _, i in entries], dtype=np.int64)
         self._whole = "".join(f"\n {text}" for text in self._texts) + "\n"
         lengths = [len(text) + 2 for text in self._texts]
         self._starts = np.cumsum([0, *lengths])  # of each text in the whole
 
-    def search(self, text: str, k: int) -> list[int]:
+    def search(self, text: str, k: int, weights: np.ndarray | None) -> list[int]:
         """Ids of the texts that hold ``text``, the best ``k``."""
-        text = _plain(text)
         found: dict[int, None] = {}  # a set that keeps its order
-        for i in range(bisect.bisect_left(self._texts, text), len(self._texts)):
-            if len(found) >= k or not self._texts[i].startswith(text):
-                break
-            found[self._ids[i]] = None
-        for part in (f" {text}", text):
-            at = self._whole.find(part) if text else -1
-            while at >= 0 and len(found) < k:
-                i = int(np.searchsorted(self._starts, at, side="right")) - 1
-                found.setdefault(self._ids[i])
-                at = self._whole.find(part, int(self._starts[i + 1]))
-        return list(found)[:k]
+        for places in self._places(_plain(text)):
+            ids = self._ids[places]
+            if weights is not None:
+                ids = ids[np.argsort(-weights[ids], kind="stable")]
+            for i in ids.tolist():
+                if len(found) >= k:
+                    return list(found)
+                found.setdefault(i)
+        return list(found)
+
+    def _places(self, text: str) -> Iterator[np.ndarray]:
+        """Where texts are that hold ``text``, from the best kind of match to the worst."""
+        first, exact = bisect.bisect_left(self._texts, text), bisect.bisect(self._texts, text)
+        yield np.arange(first, exact)
+        yield np.arange(exact, bisect.bisect_left(self._texts, text + _LAST))
+        if text:
+            yield self._holding(f" {text}")
+            yield self._holding(text)
+
+    def _holding(self, part: str) -> np.ndarray:
+        """The first texts that hold ``part``, found at the speed of ``str.find``."""
+        places: list[int] = []
+        at = self._whole.find(part)
+        while at >= 0 and len(places) < _SCANNED:
+            places.append(int(np.searchsorted(self._starts, at, side="right")) - 1)
+            at = self._whole.find(part, int(self._starts[places[-1] + 1]))
+        return np.array(places, dtype=np.int64)
 
 
 def _plain(text: str) -> str:

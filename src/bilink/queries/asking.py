@@ -136,7 +136,10 @@ class Asker:
         if new:
             triples = triples[~self._is_known(triples)]
         scores = self.scorer.score(triples)
-        best = np.lexsort((triples[:, 1], -scores))[:k]
+        value = scores  # of different relations, so that probabilities say more
+        if self.probability is not None and len(triples):
+            value = self.probability(triples, scores)
+        best = np.lexsort((triples[:, 1], -scores, -value))[:k]
         names = [printable(self.graph.entities.label(i)) for i in (h, t)]
         return self._answers(f"({names[0]}, ?, {names[1]})", triples[best], scores[best], _relation)
 

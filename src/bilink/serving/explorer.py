@@ -27,7 +27,7 @@ from bilink.runs.crossfit import kept_doubts
 from bilink.runs.run import Run
 from bilink.serving.drawing import Map, directions, draw_map, surroundings
 from bilink.serving.facts import Facts
-from bilink.serving.typeahead import TypeAhead
+from bilink.serving.names import Names
 from bilink.theory.describe import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
@@ -45,14 +45,15 @@ class Explorer:
         entities, relations = self.graph.entities, self.graph.relations
         self.facts = Facts(self.graph.triples, len(entities))
         self._counts = np.bincount(self.facts.triples[:, 1], minlength=len(relations))
-        self.entities = TypeAhead(entities, self.facts.degrees)
-        self.relations = TypeAhead(relations, self._counts)
-        self.pairs = lru_cache(256)(self._pairs)  # these take long
+        self.entities = Names(entities, self.facts.degrees)
+        self.relations = Names(relations, self._counts)
+        self.pairs = lru_cache(64)(self._pairs)  # these take long
         self.chance = run.probability  # from triples and scores to probabilities, or None
         self.warm_up()
 
     def warm_up(self) -> None:
-        """Ask one question, so that the first caller does not wait for compiling and indexes."""
+        """Ask a few questions, so that the first caller waits for no compiling and no index."""
+        self.search("", "entity", 1)
         if len(self.graph.entities) and len(self.graph.relations):
             entity, relation = self.graph.entities.names[0], self.graph.relations.names[0]
             self.query(entity, relation, None, 1, new=False, seen=True)

@@ -3,7 +3,7 @@
 import { get, labelOf, post } from "./api.js";
 import { count, el, note, percent, plural, show, trouble, waiting } from "./dom.js";
 import { explanation } from "./explanation.js";
-import { cardLink } from "./links.js";
+import { cardLink, link } from "./links.js";
 
 const ASKED = {
   tail: "tail", head: "head", relation: "relation", pair: "pair", fact: "fact",
@@ -152,7 +152,8 @@ export async function doubts(place, state, signal) {
   show(place, waiting());
   try {
     const found = await get("audit", { relation: state.relation, k: Math.max(state.k, 30) }, signal);
-    const title = el("h1", null, "Facts that look wrong");
+    const about = state.relation && await labelOf("relation", state.relation);
+    const title = el("h1", null, "Facts that look wrong", about && [": ", el("b", null, about)]);
     if (!found.audited) {
       show(place, title, note(
         el("p", null, "Nobody has looked for doubtful facts in this run yet. This command does: it scores each fact by models that have not seen it."),
@@ -161,7 +162,8 @@ export async function doubts(place, state, signal) {
       return;
     }
     show(place, title,
-      el("p", { class: "under" }, "Each was scored by models that had not seen it. The number is the probability that it is true."),
+      el("p", { class: "under" }, "Each was judged by a model that had not seen it; the number is the probability that it is true. A doubt is a reason to look, not a proof.",
+        about && [" ", link({ relation: null }, null, "All relations")]),
       found.doubts.length ? el("ol", { class: "rows doubts" }, found.doubts.map((row, i) => doubtRow(row, i + 1)))
         : note(el("p", null, "No doubts here.")));
   } catch (error) {
