@@ -10,7 +10,6 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-from here import Here
 
 import bilink
 from bilink.data.loading import write_graph_files
@@ -18,6 +17,7 @@ from bilink.distributed.local import LocalExecutor
 from bilink.errors import DataError, RunError, TrainingError
 from bilink.search.space import make_space
 from conftest import random_graph
+from here import Here
 
 pytest.importorskip("optuna", reason="optuna is not installed")
 from bilink.search.loop import search
