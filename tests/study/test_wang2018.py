@@ -77,7 +77,7 @@ def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
 
 def test_published_figures_stand_beside_ours(tiny, tmp_path, monkeypatch):
     study = Study("atlas", "paper", out=tmp_path / "out", work=tmp_path / "work")
-    study._measure_model("H")
+    study.measure_model("H")
     study.data = "fb15k"
     text = tables._ranking([study])
     assert "| HolE, published | 72.6 | 50.2 | 331 |" in text

@@ -83,3 +83,44 @@ def wang2018(
             continue
         for picture in draw(studies, out / name):
             say(f"a picture is in {picture}")
+
+
+@app.command("records")
+def records(
+    data: Annotated[
+        str, typer.Option(help="wn18, fb15k, wn18rr, fb15k-237; several with commas.")
+    ] = "fb15k",
+    models: Annotated[
+        str | None, typer.Option(help="Letters of models, such as C,T [all that have settings].")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for what is found.")] = Path(
+        "study/results/records"
+    ),
+    work: Annotated[Path, typer.Option(help="Folder for the trained models.")] = Path(
+        "runs/study/records"
+    ),
+    tables_only: Annotated[
+        bool, typer.Option("--tables", help="Only write the tables anew from what is there.")
+    ] = False,
+) -> None:
+    """Softmax training at small sizes, its ensembles, and published figures beside them.
+
+    Goes on where it was stopped. For example: `bilink study records --data fb15k --models C`.
+    """
+    from bilink._files import write_text
+    from bilink.study.records import leaderboard, record_study, run_records
+    from bilink.study.wang2018 import Hooks, Stopped
+
+    for name in data.split(","):
+        with stop_at_signal() as should_stop:
+            hooks = Hooks(complain, training_bar, should_stop)
+            study = record_study(name, out=out, work=work, hooks=hooks)
+            try:
+                if not tables_only:
+                    run_records(study, models.split(",") if models else None)
+            except Stopped:
+                complain("stopped; the same command goes on from here")
+                raise typer.Exit(130) from None
+        path = out / name / "leaderboard.md"
+        write_text(path, leaderboard(study))
+        say(f"the leaderboard is in {path}")

@@ -71,8 +71,11 @@ class Study:
         work: Path,
         hooks: Hooks | None = None,
         settings: Mapping[str, dict[str, Any]] | None = None,
+        command: str = "",
     ):
         self.data, self.recipe, self._hooks = data, recipe, hooks or Hooks()
+        how = "--search SPACE.toml" if recipe == SEARCHED else f"--recipe {recipe}"
+        self._command = command or f"bilink study wang2018 --data {data} {how}"
         self.settings = recorded_settings(data, recipe) if settings is None else settings
         self.out, self.work = out / data / recipe, work / data / recipe
         self._rankings: dict[str, EntityRanking] = {}
@@ -86,12 +89,12 @@ class Study:
         """Train, combine and measure whatever is missing."""
         letters = list(self.settings)
         for letter in letters:
-            self._measure_model(letter)
+            self.measure_model(letter)
         own = [letter for letter in PAPERS if letter in letters]
         for members in combos(letters):
             most = len(members) in (len(own), len(letters))
             for method in (*METHODS, *(BASELINES if most else ())):
-                self._measure_ensemble(members, method)
+                self.measure_ensemble(members, method)
 
     # -- models ----------------------------------------------------------------------------------
 
@@ -114,7 +117,8 @@ class Study:
         nothing: OnEpoch | None = None
         return self._hooks.on_epoch(epochs) if self._hooks.on_epoch else nullcontext(nothing)
 
-    def _measure_model(self, letter: str) -> None:
+    def measure_model(self, letter: str) -> None:
+        """Train a model and measure it, unless that is done."""
         key = key_of({"graph": self.graph.fingerprint, **self.settings[letter]})
         if self._done(letter, key):
             return
@@ -130,7 +134,8 @@ class Study:
 
     # -- ensembles -------------------------------------------------------------------------------
 
-    def _measure_ensemble(self, members: Sequence[str], method: str) -> None:
+    def measure_ensemble(self, members: Sequence[str], method: str) -> None:
+        """Combine models and measure the ensemble, unless that is done."""
         name = f"{'+'.join(members)} ({method})"
         config = EnsembleConfig(method=method)  # type: ignore[arg-type]
         parts = {letter: dict(self.settings[letter]) for letter in members}
@@ -187,9 +192,7 @@ class Study:
     def _keep(self, name: str, key: str, found: Mapping[str, Any]) -> None:
         place = self.out / name
         place.mkdir(parents=True, exist_ok=True)
-        how = "--search SPACE.toml" if self.recipe == SEARCHED else f"--recipe {self.recipe}"
-        command = f"bilink study wang2018 --data {self.data} {how}"
-        head = {"key": key, "command": command, "bilink": bilink.__version__}
+        head = {"key": key, "command": self._command, "bilink": bilink.__version__}
         text = json.dumps({**head, **found}, indent=1)
         write_text(place / "metrics.json", text + "\n")
 
@@ -228,7 +231,7 @@ def recorded_settings(data: str, recipe: str) -> dict[str, dict[str, Any]]:
     """For each model of a recipe, its options."""
     if recipe not in RECIPES:
         raise ConfigError(f"unknown recipe {recipe!r}; there are {', '.join(RECIPES)}")
-    found = _toml("settings.toml")[recipe]
+    found = read_toml("settings.toml")[recipe]
     graphs = {key for key, value in found.items() if isinstance(value, dict)}
     name = data if data in graphs or recipe == "paper" else LIKE.get(data, data)
     if name not in graphs:
@@ -242,10 +245,11 @@ def recorded_settings(data: str, recipe: str) -> dict[str, dict[str, Any]]:
 
 def published() -> dict[str, Any]:
     """The figures of the paper."""
-    return _toml("published.toml")["wang2018"]
+    return read_toml("published.toml")["wang2018"]
 
 
-def _toml(name: str) -> dict[str, Any]:
+def read_toml(name: str) -> dict[str, Any]:
+    """A data file of this room."""
     return tomllib.loads(files("bilink.study").joinpath(name).read_text(encoding="utf-8"))
 
 

@@ -1,0 +1,104 @@
+"""The records study: softmax training at small sizes, its ensemble, and the figures of others.
+
+OUT/fb15k/softmax/C/                config.toml, history.jsonl, metrics.json
+OUT/fb15k/softmax/R+T+C (stack)/    metrics.json
+OUT/fb15k/leaderboard.md            ours and others, best first
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bilink.errors import ConfigError
+from bilink.models.registry import family
+from bilink.study.wang2018 import NAMES, Hooks, Study, read_toml
+
+RECIPE = "softmax"
+
+
+def record_study(data: str, *, out: Path, work: Path, hooks: Hooks | None = None) -> Study:
+    """The study of one graph, with the settings of ``records.toml``."""
+    return Study(
+        data,
+        RECIPE,
+        out=out,
+        work=work,
+        hooks=hooks,
+        settings=record_settings(data),
+        command=f"bilink study records --data {data}",
+    )
+
+
+def record_settings(data: str) -> dict[str, dict[str, Any]]:
+    """For each model of a graph, its options."""
+    found = read_toml("records.toml")
+    shared = found.pop("shared")
+    if data not in found:
+        raise ConfigError(f"there are no settings for {data!r}, but for {', '.join(sorted(found))}")
+    return {letter: {**shared, **options} for letter, options in found[data].items()}
+
+
+def run_records(study: Study, letters: Sequence[str] | None = None) -> None:
+    """Train and measure the models, or some of them, and the ensemble of all that there are."""
+    unknown = [letter for letter in letters or () if letter not in study.settings]
+    if unknown:
+        raise ConfigError(
+            f"{study.data} has no settings for {unknown[0]!r}, but for {', '.join(study.settings)}"
+        )
+    for letter in letters or study.settings:
+        study.measure_model(letter)
+    done = [letter for letter in NAMES if letter in study.settings and study.read(letter)]
+    if len(done) > 1:
+        study.measure_ensemble(done, "stack")
+
+
+def leaderboard(study: Study) -> str:
+    """Ours and others as a Markdown table, the highest MRR first."""
+    rows = [_own(study, name) for name in _pieces(study)]
+    for name, mrr, one, ten, mr, numbers, source in read_toml("published.toml")["records"].get(
+        study.data, ()
+    ):
+        rows.append([name, mrr, one, ten, mr or None, numbers, None, source])
+    lines = [
+        f"# {study.data}: test, filtered, ties realistic",
+        "",
+        "| model | MRR | Hits@1 | Hits@10 | MR | numbers per entity | minutes | source |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: -row[1]):
+        lines.append("| " + " | ".join(_cell(value) for value in row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _pieces(study: Study) -> list[str]:
+    found = sorted(path.parent.name for path in study.out.glob("*/metrics.json"))
+    return [name for name in found if study.read(name)]
+
+
+def _own(study: Study, name: str) -> list[Any]:
+    found: Mapping[str, Any] = study.read(name)
+    test = found["test"]["both"]
+    letters = name.partition(" ")[0].split("+")
+    numbers = sum(
+        family(study.settings[x]["model"]).widths(study.settings[x]["dim"])[0] for x in letters
+    )
+    title = " + ".join(NAMES[letter] for letter in letters)
+    minutes = sum(study.read(letter).get("minutes_of_training", 0) for letter in letters)
+    return [
+        f"**{title}**",
+        test["mrr"],
+        test["hits@1"],
+        test["hits@10"],
+        test["mr"],
+        numbers,
+        minutes,
+        f"`{found['command']}`",
+    ]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3f}" if value < 1 else f"{value:,.0f}"
+    return str(value)
