@@ -1,0 +1,51 @@
+"""The records study on a small graph."""
+
+import pytest
+
+from bilink.errors import ConfigError
+from bilink.study import records, wang2018
+from bilink.study.wang2018 import Study
+from bilink.training.config import TrainingConfig
+from conftest import random_graph
+
+SETTINGS = {
+    "C": {"model": "complex", "dim": 4, "epochs": 2, "loss": "softmax", "negatives": 0},
+    "T": {"model": "transe", "dim": 4, "epochs": 2},
+}
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    graph = random_graph(n_entities=30, n_relations=3, size=200)
+    monkeypatch.setattr(wang2018, "load_graph", lambda data: graph)
+    return Study(
+        "nations",
+        records.RECIPE,
+        out=tmp_path / "out",
+        work=tmp_path / "work",
+        settings=SETTINGS,
+        command="bilink study records --data nations",
+    )
+
+
+def test_the_recorded_settings_are_valid():
+    for data in ("wn18", "fb15k", "wn18rr", "fb15k-237"):
+        for options in records.record_settings(data).values():
+            assert {"model", "dim"} <= set(options)
+            training = {key: x for key, x in options.items() if key not in ("model", "dim")}
+            assert TrainingConfig().with_options(training).softmax
+    with pytest.raises(ConfigError, match="no settings for 'umls'"):
+        records.record_settings("umls")
+
+
+def test_models_one_by_one_and_then_their_ensemble(study):
+    records.run_records(study, ["C"])
+    board = records.leaderboard(study)
+    assert "**ComplEx**" in board
+    assert "TransE" not in board
+    records.run_records(study)
+    board = records.leaderboard(study)
+    assert "**TransE + ComplEx**" in board
+    assert "`bilink study records --data nations`" in board
+    with pytest.raises(ConfigError, match="no settings for 'X', but for C, T"):
+        records.run_records(study, ["X"])
