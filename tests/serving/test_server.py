@@ -198,6 +198,12 @@ def test_another_host_name_is_refused_at_home(client):
         assert client.get("/api/info", headers={"host": host}).status_code == 200
 
 
+def test_pages_of_other_sites_may_not_ask(client):
+    assert client.get("/api/info", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert client.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link
+    assert client.get("/api/info", headers={"sec-fetch-site": "same-origin"}).status_code == 200
+
+
 def test_answers_carry_the_headers_that_keep_a_page_safe(client):
     for path in ("/", "/api/info", "/api/nope"):
         headers = client.get(path).headers

@@ -383,6 +383,9 @@ def test_threads_change_no_more_than_rounding(atlas):
         ({"loss": "margin", "optimizer": "adam"}, "optimizer=adam goes with loss=softmax"),
         ({"loss": "margin", "negatives": 0}, "negatives must be at least 1"),
         ({"loss": "softmax", "negatives": 9, "questions": "distinct"}, "set negatives=0"),
+        ({"loss": "softmax", "negatives": 9, "label_smoothing": 0.1}, "set negatives=0"),
+        ({"loss": "softmax", "negatives": 0, "full_epochs": 2}, "all epochs are full"),
+        ({"loss": "softmax", "filter_negatives": False}, "filter_negatives=False does not go"),
         ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),
         ({"loss": "softmax", "batch_size": 0}, "batch_size must be at least 1"),
         ({"loss": "softmax", "regularization.kind": "l4"}, "must be one of l2, n3, dura"),
@@ -397,6 +400,8 @@ def test_what_is_no_matrix_product_is_refused():
     with pytest.raises(ConfigError, match="manhattan distance is no matrix product"):
         BatchEngine(random_model("transe-l1"), small_graph(), config_of())
     config = replace(config_of(), relation_prediction=1.0)
+    with pytest.raises(ConfigError, match="distance=plain needs a distance"):
+        BatchEngine(random_model("complex"), small_graph(), config_of(distance="plain"))
     with pytest.raises(ConfigError, match="linear in the relation"):
         BatchEngine(random_model("transe"), small_graph(), config)
 

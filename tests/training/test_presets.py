@@ -10,7 +10,7 @@ from bilink.training.presets import PRESETS, choose, preset
 
 
 @pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("model", sorted(FAMILIES))
+@pytest.mark.parametrize("model", [*sorted(FAMILIES), "transe-reciprocal"])
 def test_every_preset_is_a_valid_config_of_every_model(name, model):
     assert preset(name, model).epochs > 0
 
@@ -32,11 +32,19 @@ def test_an_unknown_preset_is_refused_with_the_known_ones():
         ("complex", {"negatives": "0"}, "softmax"),
         ("transe", {}, "margin"),
         ("transe", {"distance": "plain"}, "softmax"),
+        ("transe", {"regularization.entity": 0.1}, "margin"),
+        ("complex", {"margin": 1.0, "regularization.entity": 0.1}, "margin"),
+        ("complex", {"regularization.kind": "n3"}, "softmax"),
+        ("transe", {"regularization": {"kind": "dura"}}, "softmax"),
         ("transe", {"dropout.entity": 0.1}, "softmax"),
     ],
 )
 def test_what_is_said_decides(model, said, found):
     assert choose(model, 100, None, said) == found
+
+
+def test_a_twin_is_trained_as_its_model():
+    assert preset("margin", "transe-reciprocal") == preset("margin", "transe")
 
 
 def test_a_large_graph_gets_a_sample_of_negatives():

@@ -73,7 +73,8 @@ def train(
         _list_options(model or "complex", preset, parse_options(options or []))
         return
     if model == "auto" or budget is not None:
-        _train_auto(data, model, budget, out, force, options or preset or config or dim)
+        more = options or preset or config or dim or dry_run
+        _train_auto(data, model, budget, out, force, more, columns=columns, separator=separator)
         return
     job = prepare(
         data,
@@ -87,7 +88,7 @@ def train(
     )
     complain(repr(job.graph))
     plan = job.plan()
-    _show_plan(plan, job.config.dim)
+    _show_plan(plan, job.config.dim, job.config.training.softmax)
     if dry_run:
         return
     out = out or Path("runs") / f"{job.graph.name}-{job.config.model}"
@@ -103,8 +104,8 @@ def _train_auto(
     out: Path | None,
     force: bool,
     more: Any,
+    **reading: Any,
 ) -> None:
-    from bilink.data.loading import load_graph
     from bilink.errors import ConfigError
     from bilink.runs.auto import EPOCHS, parse_minutes, train_auto
 
@@ -114,17 +115,16 @@ def _train_auto(
             "bilink train atlas --model auto --budget 5m"
         )
     minutes = parse_minutes(budget)
-    graph = load_graph(data)
-    complain(repr(graph))
     with stop_at_signal() as should_stop, training_bar(EPOCHS) as on_epoch:
         made = train_auto(
-            graph,
+            data,
             minutes,
-            out=out or Path("runs") / f"{graph.name}-auto",
+            out=out or Path("runs") / f"{Path(data).stem}-auto",
             force=force,
             say=complain,
             on_epoch=on_epoch,
             should_stop=should_stop,
+            **reading,
         )
     say(f"best on validation: {made.name} ({_minutes(made.seconds)} of {_minutes(60 * minutes)})")
     say(f"the run is in {made.run.path}\nnext: bilink evaluate {made.run.path}")
@@ -166,13 +166,13 @@ def _list_options(model: str, name: str | None, said: dict[str, str]) -> None:
     console.print(found)
 
 
-def _show_plan(plan: Any, dim: int) -> None:
+def _show_plan(plan: Any, dim: int, softmax: bool) -> None:
     complain(
         f"{plan.title} of dim {dim}: {plan.parameters:,} parameters, about "
         f"{show_bytes(plan.memory)} of memory, at most {_minutes(plan.seconds)} "
         f"on {plan.threads} thread(s)"
     )
-    if plan.threads > 1:
+    if plan.threads > 1 and not softmax:
         complain("several threads: fast, but not exactly repeatable (--set threads=1 is)", "dim")
 
 

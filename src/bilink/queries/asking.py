@@ -60,6 +60,8 @@ class Asker:
         entities, relations = self.graph.entities, self.graph.relations
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
+        if unknown := set(search) - {"progress", "stop", "memory"}:
+            raise ConfigError(f"unknown option {sorted(unknown)[0]!r} of a query")
         if r is not None and h is not None and t is None:
             return self._entities("tail", h, r, k, new, only)
         if r is not None and t is not None and h is None:

@@ -115,6 +115,14 @@ class Doubts:
         return "\n".join(f"{doubt.rank:>4}  {doubt}" for doubt in self._facts)
 
 
+def check_audit(k: int, errors: float) -> None:
+    """Complain about what ``doubt_facts`` cannot do; a caller asks before it trains."""
+    if k < 1:
+        raise ConfigError(f"k must be at least 1, not {k}")
+    if not 0 < errors < 1:
+        raise ConfigError(f"errors must be between 0 and 1, not {errors}")
+
+
 def doubt_facts(
     graph: Graph,
     scorers: Sequence[Scorer],
@@ -130,10 +138,7 @@ def doubt_facts(
     ``errors`` is the share of facts that one thinks wrong before looking; it moves probabilities,
     but not the order.
     """
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, not {k}")
-    if not 0 < errors < 1:
-        raise ConfigError(f"errors must be between 0 and 1, not {errors}")
+    check_audit(k, errors)
     judges = [
         _Judge.of(graph, scorer, np.flatnonzero(fold == i), seed)
         for i, scorer in enumerate(scorers)

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bilink.data.graph import Graph
-from bilink.data.loading import load_graph
 from bilink.ensembles.config import EnsembleConfig
 from bilink.ensembles.fitting import fit_ensemble
 from bilink.errors import ConfigError
@@ -16,15 +16,15 @@ from bilink.evaluation.entity_ranking import rank_entities
 from bilink.models.scorer import Scorer
 from bilink.runs.combined import CombinedRun, combine
 from bilink.runs.folder import RunFolder
-from bilink.runs.job import OnEpoch, ShouldStop, prepare
+from bilink.runs.job import Job, OnEpoch, ShouldStop, prepare
 from bilink.runs.trained import TrainedRun
-from bilink.training.loop import INTERRUPTED
 
 # (model, dim, share of the time): the strongest first, then those that differ most from it.
 CANDIDATES = (("complex", 100, 0.5), ("rescal", 50, 0.25), ("transe", 100, 0.25))
 TRAINING = 0.8  # share of the time; the rest is for the ensemble
 EPOCHS = 10_000  # more than there is time for: time and patience end a run
 COMPARED = 2000  # validation triples by which the ensemble is held against its members
+ENSEMBLE = "ensemble"
 FILTER = ("train", "valid")  # the test split is not looked at
 
 
@@ -47,42 +47,63 @@ def train_auto(
     say: Callable[[str], None] = lambda text: None,
     on_epoch: OnEpoch | None = None,
     should_stop: ShouldStop = lambda: False,
+    **reading: Any,
 ) -> Outcome:
     """Train, combine and compare within ``minutes``; keep what is best on validation.
 
     Time that a model leaves goes to those after it.  The ensemble is fitted on one half of the
     validation split and held against its members on the other; if it wins, it is fitted again on
-    all of it.
+    all of it.  ``reading`` says how ``load_graph`` should read ``data``.
     """
     if not 0 < minutes < float("inf"):
         raise ConfigError(f"the budget must be a positive time, not {minutes} minutes")
     started = time.perf_counter()
-    graph = data if isinstance(data, Graph) else load_graph(str(data))
-    folder = RunFolder(out) if out is not None else None
-    if folder is not None:
-        with folder.created(force):  # before the work, so that it is not done in vain
-            pass
-    deadline = started + 60 * minutes * (TRAINING if len(graph.valid) else 1)
-    runs: dict[str, TrainedRun] = {}
-    candidates = CANDIDATES if len(graph.valid) else CANDIDATES[:1]
-    for i, (model, dim, share) in enumerate(candidates):
-        rest = sum(other[2] for other in candidates[i:])
-        slot = (deadline - time.perf_counter()) * share / rest
-        if (slot <= 0 and runs) or should_stop():
-            break
-        say(f"{model}, dim {dim}: at most {slot:.0f} s")
-        options = {"epochs": EPOCHS, "validate_every": 5, "minutes": max(slot, 1) / 60}
-        run = prepare(graph, model, dim, options).run(on_epoch=on_epoch, should_stop=should_stop)
-        runs[model] = run
-        if run.stopped == INTERRUPTED:
-            break
-    name, found = _compare(graph, runs, say)
-    best: TrainedRun | CombinedRun
-    best = combine(list(runs.values())) if name == "ensemble" else runs[name]
-    if folder is not None:
-        with folder.created(force=True):
-            best.write(folder)
-    return Outcome(best, name, found, time.perf_counter() - started)
+    first = prepare(data, *CANDIDATES[0][:2], **reading)
+    work = _Work(first, started, 60 * minutes, say, on_epoch, should_stop)
+    if out is None:
+        return work.do()
+    folder = RunFolder(out)
+    with folder.created(force):  # before the work, so that it is not done in vain
+        made = work.do()
+        made.run.write(folder)
+    return made
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be done, and until when."""
+
+    first: Job  # knows the graph and where it came from
+    started: float
+    seconds: float
+    say: Callable[[str], None]
+    on_epoch: OnEpoch | None
+    should_stop: ShouldStop
+
+    def do(self) -> Outcome:
+        runs = self._train()
+        name, found = _compare(self.first.graph, runs, self.say)
+        best: TrainedRun | CombinedRun
+        best = combine(list(runs.values())) if name == ENSEMBLE else runs[name]
+        return Outcome(best, name, found, time.perf_counter() - self.started)
+
+    def _train(self) -> dict[str, TrainedRun]:
+        """The candidates, each with its share of the time that is left; at least one."""
+        graph = self.first.graph
+        compared = len(graph.valid) > 1
+        candidates = CANDIDATES if compared else CANDIDATES[:1]
+        deadline = self.started + self.seconds * (TRAINING if compared else 1)
+        runs: dict[str, TrainedRun] = {}
+        for i, (model, dim, share) in enumerate(candidates):
+            slot = (deadline - time.perf_counter()) * share / sum(c[2] for c in candidates[i:])
+            if runs and (slot <= 0 or self.should_stop()):
+                break
+            self.say(f"{model}, dim {dim}: at most {slot:.0f} s")
+            options = {"epochs": EPOCHS, "validate_every": 5, "minutes": max(slot, 1) / 60}
+            job = prepare(graph, model, dim, options)
+            job = replace(job, config=replace(job.config, data=self.first.config.data))
+            runs[model] = job.run(on_epoch=self.on_epoch, should_stop=self.should_stop)
+        return runs
 
 
 def _compare(
@@ -96,7 +117,7 @@ def _compare(
     scorers: dict[str, Scorer] = {name: run.scorer for name, run in runs.items()}
     if len(runs) > 1:
         half = replace(graph, valid=fitted)
-        scorers["ensemble"] = fit_ensemble(list(scorers.values()), half, EnsembleConfig())
+        scorers[ENSEMBLE] = fit_ensemble(list(scorers.values()), half, EnsembleConfig())
     found = {name: _mrr(scorer, graph, compared) for name, scorer in scorers.items()}
     for name, mrr in found.items():
         say(f"{name}: validation MRR {mrr:.4f}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from bilink._files import write_error, write_text
 from bilink.errors import ConfigError, RunError
-from bilink.queries.doubts import ERRORS, Doubts, doubt_facts
+from bilink.queries.doubts import ERRORS, Doubts, check_audit, doubt_facts
 from bilink.runs.combined import CombinedRun
 from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.job import Job, ShouldStop, prepare
@@ -59,6 +59,7 @@ def audit(
     which is ``audit`` in the run's own unless said otherwise.  Nothing comes back if it was
     interrupted.
     """
+    check_audit(k, errors)
     if work is None and run.path is not None:
         work = run.path / AUDIT
     fitted = cross_fit(run, work=work, seed=seed, **training)

@@ -71,15 +71,18 @@ def _with_new(
         _check_new_names(graph, names, triples)
     old = len(graph.entities)
     ids: dict[str, int] = {}
-    for name in names or ():
+    for name in dict.fromkeys(names or ()):
         ids[name] = old + len(ids)
+
+    new_names = list(ids)
 
     def find(name: str) -> int:
         if name not in ids:
             if names is not None or name in graph.entities:
                 ids[name] = graph.entities.find(name)
             else:
-                ids[name] = old + sum(i >= old for i in ids.values())
+                ids[name] = old + len(new_names)
+                new_names.append(name)
         return ids[name]
 
     rows = [(find(h), graph.relations.find(r), find(t)) for h, r, t in triples]

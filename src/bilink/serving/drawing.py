@@ -76,8 +76,9 @@ def _arrange(vectors: np.ndarray, start: np.ndarray) -> np.ndarray:
     from sklearn.neighbors import NearestNeighbors
 
     n = len(vectors)
+    start = np.pad(start, ((0, 0), (0, 2 - start.shape[1])))
     if n <= 3:
-        return np.pad(start, ((0, 0), (0, 2 - start.shape[1])))
+        return start
     k = min(_NEAREST, n - 1)
     near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(vectors)
     tails = near.kneighbors(return_distance=False).ravel()  # no point is its own

@@ -32,7 +32,7 @@ from bilink.theory.describe import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
-LONGEST_SEARCH = 600.0  # seconds
+LONGEST_SEARCH = 120.0  # seconds
 SHOWN = 24  # facts of an entity that are shown for each relation and direction
 EXAMPLES = 3
 
@@ -172,13 +172,20 @@ class Explorer:
             "tail_label": printable(entities.labels.get(answer.tail, answer.tail)),
         }
 
+    def _fact_chances(self, ids: np.ndarray, scores: np.ndarray) -> list[float | None]:
+        """How likely triples are true that nobody has chosen; nothing without validation."""
+        try:
+            return list(self.run.calibration("facts").probabilities(ids, scores).tolist())
+        except DataError:
+            return [None] * len(ids)
+
     def score(self, triples: list[tuple[str, str, str]]) -> dict[str, Any]:
         """Scores of triples, and whether the graph holds them."""
         find = self.entities.find, self.relations.find, self.entities.find
         rows = [tuple(f(text) for f, text in zip(find, row, strict=True)) for row in triples]
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
-        chances = [None] * len(ids) if self.chance is None else self.chance(ids, scores).tolist()
+        chances = self._fact_chances(ids, scores)
         names, verbs = self.graph.entities.names, self.graph.relations.names
         return {
             "scores": [
@@ -395,10 +402,21 @@ def _alarm() -> Callable[[], bool]:
     return lambda: time.monotonic() > end
 
 
+_NAMED = ("name", "label")
+
+
 def _is_doubt(row: Any) -> bool:
     """Whether a row of the file is what it should be."""
     ends = ("head", "relation", "tail", "head_label", "relation_label", "tail_label")
-    return isinstance(row, dict) and all(isinstance(row.get(end), str) for end in ends)
+    if not (isinstance(row, dict) and all(isinstance(row.get(end), str) for end in ends)):
+        return False
+    best = row.get("suggestion")
+    numbers = [row.get("probability"), row.get("score")]
+    if best is not None:
+        if not (isinstance(best, dict) and all(isinstance(best.get(x), str) for x in _NAMED)):
+            return False
+        numbers.append(best.get("probability"))
+    return all(number is None or isinstance(number, int | float) for number in numbers)
 
 
 def _doubt(row: dict[str, Any]) -> dict[str, Any]:

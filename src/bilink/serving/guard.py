@@ -62,6 +62,8 @@ class Guard:
         headers = dict(scope["headers"])
         if self._hosts is not None and _host(headers) not in self._hosts:
             await _refuse(send_safely, 403, "This server answers to localhost only.")
+        elif _is_foreign(scope, headers):
+            await _refuse(send_safely, 403, "Pages of other sites may not ask this server.")
         elif self._token is not None and not self._knows(headers):
             await self._greet(scope, send_safely)
         else:
@@ -143,6 +145,11 @@ async def _read(receive: Receive) -> bytes | None:
             return None
         if not message.get("more_body", False):
             return bytes(body)
+
+
+def _is_foreign(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    """Whether a browser asks the API on behalf of another site; its pages could keep it busy."""
+    return headers.get(b"sec-fetch-site") == b"cross-site" and scope["path"].startswith("/api")
 
 
 async def _refuse(

@@ -72,7 +72,12 @@ def leaderboard(study: Study) -> str:
 
 def _pieces(study: Study) -> list[str]:
     found = sorted(path.parent.name for path in study.out.glob("*/metrics.json"))
-    return [name for name in found if study.read(name)]
+    known = set(study.settings)
+    return [
+        name
+        for name in found
+        if study.read(name) and known.issuperset(name.partition(" ")[0].split("+"))
+    ]
 
 
 def _own(study: Study, name: str) -> list[Any]:

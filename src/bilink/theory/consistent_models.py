@@ -52,6 +52,10 @@ def consistent_model(factors: Sequence[Factors], name: str, construction: str = 
 def check_family(name: str) -> str:
     """The family's own name; one that cannot be consistent with every graph is refused."""
     found = find_family(name)
+    if found.name not in (*FAMILIES, "distmult", "transe", "transe-l1"):
+        raise ConfigError(
+            f"no consistent {found.title} is implemented; there are {', '.join(FAMILIES)}"
+        )
     if found.name not in FAMILIES:
         raise ConfigError(
             f"{found.title} cannot tell the facts of every graph apart, at any size; there are "

@@ -120,6 +120,13 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
             "TransE with the Manhattan distance is no bilinear form; the theory has no arrow from "
             "it or to it"
         )
+    known = sorted({name for a in ARROWS for name in (a.source, a.target)})
+    for found in (source, target):
+        if found.name not in known:
+            raise ConfigError(
+                f"no arrow from or to {found.title} is implemented; there are arrows between "
+                f"{', '.join(known)}"
+            )
     between = [a for a in ARROWS if (a.source, a.target) == (source.name, target.name)]
     between = [a for a in between if model.dim <= a.most]
     if not between:
@@ -129,10 +136,10 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
         )
     fitting = [a for a in between if a.kind == construction]
     if not fitting:
-        known = ", ".join(sorted({a.kind for a in between}))
+        kinds_there = ", ".join(sorted({a.kind for a in between}))
         raise ConfigError(
             f"there is no {construction!r} construction of {target.title} from {source.title}; "
-            f"there is: {known}"
+            f"there is: {kinds_there}"
         )
     return min(fitting, key=lambda a: a.size(model.dim, len(model.relations)))
 

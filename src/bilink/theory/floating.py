@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bilink.errors import ConfigError
 from bilink.models.model import Model
 
 _SLACK = 1.01  # for the rounding of the bound itself
@@ -68,7 +69,9 @@ def _absolute(model: Model, heads: np.ndarray, relation: int) -> tuple[np.ndarra
         ones = np.ones((len(moved), 1))
         queries = np.hstack([2 * gone, ones[: len(gone)], _squares(gone)])
         return queries, np.hstack([moved, _squares(moved), ones]), 2 * width + 8
-    ones = np.ones((len(entities), 1))  # TransE with the Manhattan distance: Σ|q| + Σ|c|
+    if name != "transe-l1":
+        raise ConfigError(f"rounding errors of {model.family.title} are not bounded by the theory")
+    ones = np.ones((len(entities), 1))  # the Manhattan distance: Σ|q| + Σ|c|
     total = (rows + weights).sum(axis=1, keepdims=True)
     candidates = np.hstack([ones, entities.sum(axis=1, keepdims=True)])
     return np.hstack([total, ones[: len(rows)]]), candidates, width + 2

@@ -69,6 +69,8 @@ class BatchEngine:
                 f"relation_prediction needs scores that are linear in the relation; "
                 f"those of {model.family.title} are not"
             )
+        if config.distance == "plain" and model.family.comparison is DOT:
+            raise ConfigError(f"distance=plain needs a distance; {model.family.title} has none")
         self._questions = questions_of(graph, config.questions != "per-fact")
         self._bound = {
             name: model.family.bind(getattr(kernels, name))

@@ -136,6 +136,12 @@ class TrainingConfig:
             raise ConfigError(
                 f"questions={self.questions} goes with all entities as candidates; set negatives=0"
             )
+        if self.softmax and self.negatives and self.label_smoothing:
+            raise ConfigError(
+                "label_smoothing goes with all entities as candidates; set negatives=0"
+            )
+        if self.full_epochs and not self.negatives:
+            raise ConfigError("full_epochs means nothing with negatives=0: all epochs are full")
         if not self.softmax and self.optimizer in ("row-adagrad", "adam"):
             raise ConfigError(f"optimizer={self.optimizer} goes with loss=softmax only")
 
@@ -162,7 +168,7 @@ class TrainingConfig:
 FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_triples")
 
 # What one engine alone understands, with the value that means "nothing of it".
-SOFTMAX_ONLY = {
+SOFTMAX_ONLY: dict[str, Any] = {
     "questions": "per-fact",
     "full_epochs": 0,
     "distance": "squared",
@@ -177,6 +183,7 @@ MARGIN_ONLY = {
     "corrupt": "random",
     "plausible": 0.0,
     "constraint": "none",
+    "filter_negatives": True,
 }
 
 

@@ -10,7 +10,7 @@ softmax over β · scores, as far as it depends on x:
 - less ‖x − m‖² / 2v, where m is the mean of entities seen in the places where x stands, and v how
   much entities vary.
 
-β is found from the model itself.  But for TransE, whose distance is not linear in x, the problem is
+β is found from the model itself.  But for distances, which are not linear in x, the problem is
 convex.
 """
 
@@ -23,8 +23,10 @@ from scipy.optimize import minimize, minimize_scalar
 
 from bilink.data.graph import Graph
 from bilink.data.index import KnownAnswers, known_answers
+from bilink.errors import ConfigError
 from bilink.models import kernels
 from bilink.models.model import Model
+from bilink.models.reciprocal import SUFFIX
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.ranking.ranks import check_finite
 from bilink.training.kernels import sigmoid, softplus
@@ -103,6 +105,11 @@ class Frozen:
     @classmethod
     def of(cls, model: Model, graph: Graph) -> "Frozen":
         """Look at the model and its graph, but not at the test split."""
+        if model.family.name.endswith(SUFFIX):
+            raise ConfigError(
+                f"{model.family.title} scores heads and tails by different forms; a new entity "
+                "cannot be placed in it"
+            )
         known = known_answers(graph, ("train",))
         held_out = graph.valid if len(graph.valid) >= _SAMPLE else graph.train
         sample = np.random.default_rng(0).permutation(len(held_out))[:_SAMPLE]

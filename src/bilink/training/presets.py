@@ -8,8 +8,8 @@
 | sampled | cross-entropy over negatives that a batch shares, N3; for graphs with many questions |
 
 Without a preset, what is said decides (``margin=2`` means margin training), and else the graph and
-the model: see ``choose``.  The settings were found on the validation splits of WN18, FB15K and the
-atlas.
+the model: see ``choose``.  The settings were found on the validation splits of WN18, the atlas and
+UMLS.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from typing import Any
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError
 from bilink.models.inner import DOT
+from bilink.models.reciprocal import SUFFIX
 from bilink.models.registry import family
 from bilink.training.config import MARGIN_ONLY, SOFTMAX_ONLY, TrainingConfig
 
@@ -46,7 +47,7 @@ _AFFORDABLE = 4e12
 
 # Options that are said in margin training only, or mean something else there.
 _SAYS_MARGIN = {*MARGIN_ONLY, "negatives", "filter_negatives"}
-_SAYS_SOFTMAX = {*SOFTMAX_ONLY, "batch_size", "regularization", "dropout"}
+_SAYS_SOFTMAX = {*SOFTMAX_ONLY, "batch_size", "dropout"}
 
 
 def preset(name: str, model: str) -> TrainingConfig:
@@ -54,13 +55,27 @@ def preset(name: str, model: str) -> TrainingConfig:
     if name not in PRESETS:
         raise ConfigError(f"unknown preset {name!r}; there are {', '.join(PRESETS)}")
     found = family(model)
+    base = found.name.removesuffix(SUFFIX)
     if name == "paper":
-        options: Mapping[str, Any] = {"loss": "sigmoid-margin"} if found.name == "hole" else {}
+        options: Mapping[str, Any] = {"loss": "sigmoid-margin"} if base == "hole" else {}
     elif name == "margin":
-        options = _MARGIN.get(found.name, _PRODUCT)
+        options = _MARGIN.get(base, _PRODUCT)
     else:
         options = _SOFTMAX if name == "softmax" else _SAMPLED
     return TrainingConfig().with_options(options)
+
+
+def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
+    if "loss" in said:
+        return bool(said["loss"] != "softmax")
+    keys = set(said) | {f"{key}.{inner}" for key in said for inner in _inner(said[key])}
+    if str(said.get("negatives")) == "0" or keys & _SAYS_SOFTMAX:
+        return False
+    return bool(keys & _SAYS_MARGIN) or family(model).comparison is not DOT
+
+
+def _inner(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def choose(model: str, dim: int, graph: Graph | None, said: Mapping[str, Any]) -> str:
@@ -69,17 +84,7 @@ def choose(model: str, dim: int, graph: Graph | None, said: Mapping[str, Any]) -
     Distances are trained with a margin.  Products are trained with a softmax over all entities
     where that is affordable, and over a sample of them where it is not.
     """
-    loss = said.get("loss")
-    if loss is not None:
-        margin = loss != "softmax"
-    elif str(said.get("negatives")) == "0" or any(
-        key in _SAYS_SOFTMAX or key.split(".")[0] in _SAYS_SOFTMAX for key in said
-    ):
-        margin = False
-    else:
-        margin = any(key in _SAYS_MARGIN for key in said)
-        margin = margin or family(model).comparison is not DOT
-    if margin:
+    if _is_margin(model, said):
         return "margin"
     if "negatives" in said:
         return "softmax" if str(said["negatives"]) == "0" else "sampled"
