@@ -16,7 +16,7 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import RunError
 
-TRAIN = [sys.executable, "-m", "bilink", "train", "atlas", "--model", "complex", "--dim", "30"]
+TRAIN = [sys.executable, "-m", "bilink", "train", "atlas", "--dim", "30", "--preset", "margin"]
 RESUME = [sys.executable, "-m", "bilink", "resume"]
 SETTINGS = ("epochs=60", "threads=1", "checkpoint_seconds=0", "validate_every=7", "patience=0")
 OPTIONS = [part for setting in SETTINGS for part in ("--set", setting)]

@@ -58,6 +58,12 @@ class Model:
         """The score of each (head, relation, tail); higher is more likely."""
         return self.scorer.score(triples)
 
+    def is_finite(self) -> bool:
+        """Whether all parameters are finite numbers."""
+        # A NaN anywhere is the minimum and the maximum.
+        ends = [f() for x in (self.entities, self.relations) if x.size for f in (x.min, x.max)]
+        return bool(np.isfinite(ends).all())
+
     def __repr__(self) -> str:
         return (
             f"Model({self.family.title}, dim={self.dim}, {len(self.entities):,} entities, "

@@ -112,8 +112,11 @@ class BatchEngine:
         sampled = config.negatives and epoch < config.epochs - config.full_epochs
         self._rate = np.float32(config.learning_rate * config.decay**epoch * factor)
         totals = np.zeros(2)
-        with ThreadPoolExecutor(self.threads) as pool, threadpool_limits(self.threads, "blas"):
-            self._pool = pool
+        with (
+            ThreadPoolExecutor(self.threads) as self._pool,
+            threadpool_limits(self.threads, "blas"),
+            np.errstate(invalid="ignore", over="ignore"),  # the loss tells
+        ):
             for start in range(0, len(order), config.batch_size):
                 batch = self._batch(order[start : start + config.batch_size], random)
                 if sampled:
@@ -123,6 +126,8 @@ class BatchEngine:
                 totals += batch.losses @ batch.weights, batch.beaten @ batch.weights
         batches = -(-len(order) // config.batch_size)
         loss, beaten = (totals / max(batches, 1)).tolist()
+        if not self.model.is_finite():  # the loss is that before the last step
+            loss = float("nan")
         return EpochTotals(loss, beaten, len(order))
 
     def _batch(self, chosen: np.ndarray, random: np.random.Generator) -> _Batch:

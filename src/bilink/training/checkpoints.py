@@ -4,8 +4,6 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 from bilink.errors import RunError
 from bilink.models.model import Model
 from bilink.models.storage import load_tensors, save_tensors
@@ -23,7 +21,7 @@ class Progress:
     best_mrr: float = -1.0  # on the validation sample
     best_epoch: int = 0
     stale: int = 0  # validations since the best one
-    seconds: float = 0.0  # of training and validation
+    seconds: float = 0.0  # of training and validation, where the time is limited
     rate: float = 1.0  # factor on the step size, lowered where validation stands still
 
 
@@ -80,10 +78,3 @@ def load_checkpoint(path: Path, engine: Engine) -> tuple[Progress, Model | None]
 def copy_model(model: Model) -> Model:
     """A model with its own arrays."""
     return Model(model.family, model.dim, model.entities.copy(), model.relations.copy())
-
-
-def is_finite(engine: Engine) -> bool:
-    """Whether all parameters are finite numbers."""
-    arrays = (engine.model.entities, engine.model.relations)
-    # A NaN anywhere is the minimum and the maximum.
-    return all(np.isfinite([array.min(), array.max()]).all() for array in arrays)

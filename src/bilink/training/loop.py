@@ -12,7 +12,6 @@ from bilink.models.model import Model
 from bilink.training.checkpoints import (
     Progress,
     copy_model,
-    is_finite,
     load_checkpoint,
     save_checkpoint,
 )
@@ -65,6 +64,8 @@ def fit(
             best = _validate(validate, model, progress, best, record)
             if progress.stale:
                 progress.rate *= config.plateau
+        if config.minutes:  # else not counted, so that the same run has the same checkpoint
+            progress.seconds += record["seconds"] + record.get("validation_seconds", 0)
         if on_epoch:
             on_epoch(record)
         if should_stop() and not _reason_to_stop(progress, config):
@@ -96,7 +97,6 @@ def _run_epoch(engine: Engine, progress: Progress, checkpoint: Path | None) -> d
     if not abs(totals.loss) < float("inf"):
         raise _diverged(progress, checkpoint)
     progress.epoch += 1
-    progress.seconds += seconds
     return {
         "epoch": progress.epoch,
         "seconds": round(seconds, 6),
@@ -122,7 +122,6 @@ def _validate(
     mrr = validate(model)
     record["validation_mrr"] = mrr
     record["validation_seconds"] = round(time.perf_counter() - started, 6)
-    progress.seconds += record["validation_seconds"]
     if mrr > progress.best_mrr:
         progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
         return copy_model(model)
@@ -155,7 +154,7 @@ class _Saver:
     def save(self, engine: Engine, progress: Progress, best: Model | None) -> None:
         if self._path is None:
             return
-        if not is_finite(engine):
+        if not engine.model.is_finite():
             raise _diverged(progress, self._path)
         started = time.monotonic()
         save_checkpoint(self._path, engine, progress, best)
