@@ -8,7 +8,13 @@ import typer
 
 from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, say, table, training_bar
 
-MODELS = (("rescal", 50), ("distmult", 100), ("hole", 100), ("complex", 50), ("transe", 100))
+MODELS = (  # with dim and epochs
+    ("rescal", 50, 40),
+    ("distmult", 100, 40),
+    ("hole", 100, 40),
+    ("complex", 50, 40),
+    ("transe", 100, 200),
+)
 DEFAULT_OUT = Path("runs/demo")
 QUESTIONS = (
     ("Which languages are spoken in Chile?", {"head": "Chile", "relation": "official language"}),
@@ -19,7 +25,9 @@ QUESTIONS = (
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs.")] = DEFAULT_OUT,
-    epochs: Annotated[int, typer.Option(help="Passes over the graph for each model.")] = 200,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the graph for each model [40, TransE 200].")
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite runs in --out (not needed for runs/demo).")
     ] = False,
@@ -35,9 +43,9 @@ def demo(
     say(f"{graph!r}\n")
     runs: list[Any] = []
     rows = []
-    for model, dim in MODELS:
-        with training_bar(epochs) as on_epoch:
-            options = {"epochs": epochs}
+    for model, dim, enough in MODELS:
+        options = {"epochs": epochs or enough}
+        with training_bar(options["epochs"]) as on_epoch:
             run = train(
                 graph, model, dim, out=out / model, force=force, options=options, on_epoch=on_epoch
             )
