@@ -129,6 +129,12 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
             )
     between = [a for a in ARROWS if (a.source, a.target) == (source.name, target.name)]
     between = [a for a in between if model.dim <= a.most]
+    if not between and "rescal" not in (source.name, target.name) and source.name in _BY_MATRIX:
+        raise ConfigError(
+            f"there is no arrow from {source.title} to {target.title}; convert it to rescal first"
+        )
+    if not between and target.name in _BY_MATRIX:
+        raise ConfigError(f"no arrow to {target.title} is implemented")
     if not between:
         raise ConfigError(
             f"no size of {target.title} is enough for {source.title} of size {model.dim}: "
@@ -272,6 +278,16 @@ def _real_only(model: Model) -> Model:
     return Model(find_family("distmult"), model.dim, model.entities, model.relations)
 
 
+def _by_matrix(model: Model) -> Model:
+    """Any bilinear form is a RESCAL: its relation matrices, on the rows that they act on."""
+    module = model.family.module
+    entities = model.entities
+    if hasattr(module, "bilinear_entities"):
+        entities = module.bilinear_entities(entities)
+    matrices = np.array([module.matrix(row).ravel() for row in model.relations])
+    return Model(find_family("rescal"), entities.shape[1], entities, matrices)
+
+
 _EVERY: tuple[Kind, ...] = ("paper", "tight")
 ARROWS: tuple[Arrow, ...] = (
     *(
@@ -311,6 +327,11 @@ ARROWS: tuple[Arrow, ...] = (
     Arrow("rescal", "complex", "tight", sizes.EACH, "scores", _each_relation("complex")),
     Arrow("rescal", "hole", "tight", sizes.TRIANGLE_IN_HOLE, "scores", _shared("hole")),
     Arrow("rescal", "hole", "tight", sizes.EACH_IN_HOLE, "scores", _each_relation("hole")),
+    Arrow("analogy", "rescal", "tight", sizes.SAME, "scores", _by_matrix),
+    Arrow("cp", "rescal", "tight", sizes.DOUBLE, "scores", _by_matrix),
+    Arrow("simple", "rescal", "tight", sizes.DOUBLE, "scores", _by_matrix),
+    Arrow("rotate", "rescal", "tight", sizes.DOUBLE_PLUS_TWO, "scores", _by_matrix),
     Arrow("rescal", "distmult", "tight", sizes.SAME, "scores", _real_only, most=1),
     Arrow("hole", "distmult", "tight", sizes.SAME, "scores", _real_only, most=2),
 )
+_BY_MATRIX = {a.source for a in ARROWS if a.build is _by_matrix}
