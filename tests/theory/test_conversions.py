@@ -97,7 +97,7 @@ def test_arrows_that_are_not_implemented_are_called_so(name):
     model = random_model(name, 4, 0, 3, 2)
     with pytest.raises(ConfigError, match="convert it to rescal first"):
         convert(model, "hole")
-    with pytest.raises(ConfigError, match="no arrow to"):
+    with pytest.raises(ConfigError, match="no arrow from RESCAL to"):
         convert(random_model("rescal", 4, 0, 3, 2), name)
 
 

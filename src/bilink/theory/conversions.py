@@ -120,21 +120,11 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
             "TransE with the Manhattan distance is no bilinear form; the theory has no arrow from "
             "it or to it"
         )
-    known = sorted({name for a in ARROWS for name in (a.source, a.target)})
-    for found in (source, target):
-        if found.name not in known:
-            raise ConfigError(
-                f"no arrow from or to {found.title} is implemented; there are arrows between "
-                f"{', '.join(known)}"
-            )
     between = [a for a in ARROWS if (a.source, a.target) == (source.name, target.name)]
     between = [a for a in between if model.dim <= a.most]
-    if not between and "rescal" not in (source.name, target.name) and source.name in _BY_MATRIX:
-        raise ConfigError(
-            f"there is no arrow from {source.title} to {target.title}; convert it to rescal first"
-        )
-    if not between and target.name in _BY_MATRIX:
-        raise ConfigError(f"no arrow to {target.title} is implemented")
+    if not between and not {source.name, target.name} <= IN_TABLE_1:
+        way = "; convert it to rescal first" if source.name in _BY_MATRIX else ""
+        raise ConfigError(f"no arrow from {source.title} to {target.title} is implemented{way}")
     if not between:
         raise ConfigError(
             f"no size of {target.title} is enough for {source.title} of size {model.dim}: "
@@ -142,10 +132,10 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
         )
     fitting = [a for a in between if a.kind == construction]
     if not fitting:
-        kinds_there = ", ".join(sorted({a.kind for a in between}))
+        known = ", ".join(sorted({a.kind for a in between}))
         raise ConfigError(
             f"there is no {construction!r} construction of {target.title} from {source.title}; "
-            f"there is: {kinds_there}"
+            f"there is: {known}"
         )
     return min(fitting, key=lambda a: a.size(model.dim, len(model.relations)))
 
@@ -288,11 +278,12 @@ def _by_matrix(model: Model) -> Model:
     return Model(find_family("rescal"), entities.shape[1], entities, matrices)
 
 
+IN_TABLE_1 = {"rescal", "distmult", "hole", "complex", "transe"}
 _EVERY: tuple[Kind, ...] = ("paper", "tight")
 ARROWS: tuple[Arrow, ...] = (
     *(
         Arrow(name, name, kind, sizes.SAME, "scores", _same)
-        for name in ("rescal", "distmult", "hole", "complex", "transe")
+        for name in sorted(IN_TABLE_1)
         for kind in _EVERY
     ),
     Arrow(
