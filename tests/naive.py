@@ -108,3 +108,16 @@ def best_pairs(score, n, k, left_out, loops):
     pairs = [(h, t) for h in range(n) for t in range(n)]
     allowed = [(h, t) for h, t in pairs if (h, t) not in left_out and (loops or h != t)]
     return sorted(((score(h, t), h, t) for h, t in allowed), key=lambda x: (-x[0], *x[1:]))[:k]
+
+
+def numeric_gradient(loss, array, step=1e-6):
+    """The slopes of ``loss()`` in each number of ``array``, by central differences."""
+    gradient = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+        kept = array[index]
+        array[index] = kept + step
+        up = loss()
+        array[index] = kept - step
+        gradient[index] = (up - loss()) / (2 * step)
+        array[index] = kept
+    return gradient

@@ -37,18 +37,6 @@ def random_model(name, dim, n_entities, seed=0):
     return Model(model.family, dim, entities, relations)  # float64
 
 
-def numeric_gradient(loss, array, step=1e-6):
-    gradient = np.zeros_like(array)
-    for index in np.ndindex(array.shape):
-        kept = array[index]
-        array[index] = kept + step
-        up = loss()
-        array[index] = kept - step
-        gradient[index] = (up - loss()) / (2 * step)
-        array[index] = kept
-    return gradient
-
-
 @pytest.mark.parametrize("negatives", [1, 3])
 @pytest.mark.parametrize("loss", ["margin", "sigmoid-margin", "logistic"])
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -93,7 +81,9 @@ def possible_gradients(name, loss, arrays, negatives):
                 positive, *others = present.score([(0, 0, 1), *corrupted])
                 return sum(naive.pair_loss(loss, 2.0, positive, other) for other in others)
 
-            yield [numeric_gradient(value, array) for array in (model.entities, model.relations)]
+            yield [
+                naive.numeric_gradient(value, array) for array in (model.entities, model.relations)
+            ]
 
 
 def test_adagrad_divides_by_the_root_of_the_summed_squares():
