@@ -11,7 +11,7 @@ from bilink.ensembles.platt import PlattScorer
 from bilink.errors import ConfigError, QueryStopped
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
-from bilink.queries import pairs
+from bilink.queries import pair_scans
 from bilink.queries.bounds import STEP, Frame
 from bilink.queries.pairs import PairSearch
 
@@ -60,9 +60,9 @@ def test_pairs_are_those_of_the_definition_ties_and_all(name, dim, n, k, seed, l
 @pytest.mark.parametrize("memory", [10**9, 400_000])
 def test_pruned_tiles_hold_no_better_pair(name, memory, monkeypatch):
     """Several tiles, small ladders, and the path that scores all pairs."""
-    monkeypatch.setattr(pairs, "_ROWS", 16)
-    monkeypatch.setattr(pairs, "_COLUMNS", 32)
-    monkeypatch.setattr(pairs, "_SEEDS", 4)
+    monkeypatch.setattr(pair_scans, "ROWS", 16)
+    monkeypatch.setattr(pair_scans, "COLUMNS", 32)
+    monkeypatch.setattr(pair_scans, "_SEEDS", 4)
     n, k = 150, 25
     scorer = normal_model(name, 20, n, 3).scorer
     queries = scorer.fact_queries(np.arange(n), np.ones(n, dtype=int))
@@ -76,12 +76,12 @@ def test_pruned_tiles_hold_no_better_pair(name, memory, monkeypatch):
 
 
 def test_most_tiles_are_never_multiplied_where_norms_differ(monkeypatch):
-    monkeypatch.setattr(pairs, "_COLUMNS", 64)
+    monkeypatch.setattr(pair_scans, "COLUMNS", 64)
     model = normal_model("distmult", 16, 2000, 0)
     model.entities[50:] *= 0.05
     seen = []
-    follow = pairs._follow
-    monkeypatch.setattr(pairs, "_follow", lambda *a: (seen.append(a[0].size), follow(*a)))
+    follow = pair_scans.follow
+    monkeypatch.setattr(pair_scans, "follow", lambda *a: (seen.append(a[0].size), follow(*a)))
     PairSearch(model.scorer, threads=1).best(0, 10)
     assert sum(seen) < 2000**2 / 4
 
