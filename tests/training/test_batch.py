@@ -1,5 +1,6 @@
 """The batch engine against finite differences of losses that are written out plainly."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -296,7 +297,7 @@ def test_dropout_is_the_slope_of_what_is_left(negatives):
 def test_small_blocks_of_scores_change_nothing(monkeypatch):
     graph = small_graph()
     whole = step_of(random_model("transe"), graph, config_of())
-    monkeypatch.setattr("bilink.training.batch_engine.SCORES", 4 * 5 * 2)  # two rows
+    monkeypatch.setattr("bilink.training.tables.SCORES", 4 * 5 * 2)  # two rows
     for a, b in zip(step_of(random_model("transe"), graph, config_of()), whole, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
@@ -376,6 +377,8 @@ def test_threads_change_no_more_than_rounding(atlas):
         ({"loss": "softmax", "filter_negatives": False}, "filter_negatives=False does not go"),
         ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),
         ({"loss": "softmax", "batch_size": 0}, "batch_size must be at least 1"),
+        ({"loss": "margin", "device": "cpu"}, "device=cpu does not go with the margin loss"),
+        ({"loss": "softmax", "device": "tpu"}, "device must be numpy, cpu, cuda"),
         ({"loss": "softmax", "regularization.kind": "l4"}, "must be one of l2, n3, dura"),
     ],
 )
@@ -408,3 +411,72 @@ def test_slopes_agree_with_autograd():
     moved = step_of(model, graph, config_of())
     np.testing.assert_allclose(moved[0], e.grad.numpy(), atol=1e-6)
     np.testing.assert_allclose(moved[1], r.grad.numpy(), atol=1e-6)
+
+
+ON_TORCH = [
+    {},
+    {"negatives": 3},
+    {"negatives": 5, "regularization.kind": "n3", "regularization.entity": 0.1},
+    {"label_smoothing": 0.2, "questions": "distinct"},
+    {"questions": "weighted", "relation_prediction": 0.5},
+    {"regularization.kind": "dura", "regularization.entity": 0.1, "regularization.relation": 0.1},
+]
+
+
+@pytest.mark.parametrize("options", ON_TORCH)
+@pytest.mark.parametrize("name", ["rescal", "complex", "hole", "simple-reciprocal"])
+def test_slopes_on_torch_are_those_on_numpy(name, options):
+    pytest.importorskip("torch", reason="torch is not installed")
+    steps = [
+        step_of(random_model(name), small_graph(), config_of(device=device, **options))
+        for device in ("numpy", "cpu")
+    ]
+    for ours, theirs in zip(*steps, strict=True):
+        assert np.abs(ours).max() > 1e-3
+        np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"negatives": 3}, {"distance": "plain", "negatives": 4}])
+@pytest.mark.parametrize("name", ["transe", "rotate"])
+def test_slopes_of_distances_on_torch_are_those_on_numpy(name, options):
+    test_slopes_on_torch_are_those_on_numpy(name, options)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam", "sgd"])
+@pytest.mark.parametrize("negatives", [0, 20])
+def test_a_run_on_torch_is_nearly_that_on_numpy(optimizer, negatives, atlas):
+    pytest.importorskip("torch", reason="torch is not installed")
+    told = {"loss": "softmax", "epochs": 3, "negatives": negatives, "optimizer": optimizer}
+    rate = {"adam": 0.01, "sgd": 1.0}.get(optimizer, 0.1)
+    ours, theirs = (
+        bilink.train(atlas, "complex", 8, device=device, learning_rate=rate, **told)
+        for device in ("numpy", "cpu")
+    )
+    np.testing.assert_allclose(ours.model.entities, theirs.model.entities, atol=2e-3)
+    np.testing.assert_allclose(
+        [row["loss"] for row in ours.history], [row["loss"] for row in theirs.history], rtol=1e-4
+    )
+
+
+def test_blocks_of_scores_change_nothing_on_torch(monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    told = config_of(questions="distinct", device="cpu")
+    whole = step_of(random_model("complex"), small_graph(), told)
+    monkeypatch.setattr("bilink.training.torch_table.SCORES", 4 * 5 * 2)  # two rows
+    for a, b in zip(step_of(random_model("complex"), small_graph(), told), whole, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_device_that_is_not_there_is_said():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ConfigError, match="torch has no device 'cuda' here"):
+        BatchEngine(random_model("complex"), small_graph(), config_of(device="cuda"))
+
+
+def test_a_device_without_torch_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "bilink.training.torch_table", raising=False)
+    with pytest.raises(ConfigError, match=r"pip install 'bilink\[torch\]'"):
+        BatchEngine(random_model("complex"), small_graph(), config_of(device="cpu"))

@@ -45,6 +45,10 @@ def train(
         str | None,
         typer.Option(help="With --model auto: the time for all of it, such as 10m or 1h."),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Softmax training on torch: cpu, cuda or cuda:1 [NumPy on the CPU]."),
+    ] = None,
     options: Options = None,
     config: Annotated[
         Path | None, typer.Option(help="Repeat the run of this config.toml; --set overrides it.")
@@ -69,18 +73,21 @@ def train(
     from bilink.runs.job import prepare
     from bilink.training.config import parse_options
 
+    said = parse_options(options or [])
+    if device is not None:
+        said["device"] = device
     if list_options:
-        _list_options(model or "complex", preset, parse_options(options or []))
+        _list_options(model or "complex", preset, said)
         return
     if model == "auto" or budget is not None:
-        more = options or preset or config or dim or dry_run
+        more = said or preset or config or dim or dry_run
         _train_auto(data, model, budget, out, force, more, columns=columns, separator=separator)
         return
     job = prepare(
         data,
         model,
         dim,
-        parse_options(options or []),
+        said,
         recipe=preset,
         former=read_config_file(config) if config is not None else None,
         columns=columns,

@@ -43,7 +43,7 @@ RECIPES = ("paper", "improved")
 SEARCHED = "searched"  # the recipe whose settings a search finds; see searching.py
 METHODS = ("stack", "paper")  # of every combination
 BASELINES = ("best", "average", "platt")  # of all the paper's models together only
-LIKE = {"wn18rr": "wn18", "fb15k-237": "fb15k"}  # settings that were tuned on another graph
+LIKE = {"wn18rr": "wn18"}  # settings that were tuned on another graph
 
 
 class Stopped(Exception):

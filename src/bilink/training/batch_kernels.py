@@ -127,13 +127,16 @@ def thin(row, key, chance, out):
 # -- questions to queries and back -----------------------------------------------------------------
 
 
-def ask(first, last, entities, relations, given, rows, heads, dropout, seed, out):
-    """out[i] = the query of (given[i], relation rows[i]); for the head where heads[i]."""
-    entity = np.empty(entities.shape[1], dtype=entities.dtype)
+def ask(first, last, given, relations, rows, heads, dropout, seed, out):
+    """out[i] = the query of the entity given[i] and relation rows[i]; for the head where heads[i].
+
+    Entities come as rows of their own, one for each question.
+    """
+    entity = np.empty(given.shape[1], dtype=given.dtype)
     relation = np.empty(relations.shape[1], dtype=relations.dtype)
     for i in range(first, last):
         key = mix(seed + np.uint64(i))
-        thin(entities[given[i]], key, dropout[0], entity)
+        thin(given[i], key, dropout[0], entity)
         thin(relations[rows[i]], mix(key), dropout[1], relation)
         if heads[i]:
             head_query(entity, relation, out[i])
@@ -144,9 +147,8 @@ def ask(first, last, entities, relations, given, rows, heads, dropout, seed, out
 def pull(
     first,
     last,
-    entities,
-    relations,
     given,
+    relations,
     rows,
     heads,
     dropout,
@@ -166,7 +168,7 @@ def pull(
     the groups from ``first`` to ``last``.  The penalties on the given entity, on the relation
     and on the query are added, each times the question's weight.
     """
-    entity = np.empty(entities.shape[1], dtype=entities.dtype)
+    entity = np.empty(given.shape[1], dtype=given.dtype)
     relation = np.empty(relations.shape[1], dtype=relations.dtype)
     relation_slope = np.empty_like(relation)
     for group in range(first, last):
@@ -174,7 +176,7 @@ def pull(
         total[:] = 0
         for i in range(starts[group], starts[group + 1]):
             key = mix(seed + np.uint64(i))
-            thin(entities[given[i]], key, dropout[0], entity)
+            thin(given[i], key, dropout[0], entity)
             thin(relations[rows[i]], mix(key), dropout[1], relation)
             if regularizer == DURA and penalties[1] > 0:
                 add_scaled(queries[i], penalties[1] * weights[i], slopes[i])
@@ -193,43 +195,43 @@ def pull(
                 thin(relation_slope, mix(key), dropout[1], relation_slope)
                 add_scaled(relation_slope, np.float32(1), total)
             if regularizer == N3:
-                cube_slope(entities[given[i]], penalties[0] * weights[i], given_slopes[i])
+                cube_slope(given[i], penalties[0] * weights[i], given_slopes[i])
                 relation_cube_slope(relations[rows[i]], penalties[1] * weights[i], total)
             elif penalties[0] > 0 or penalties[1] > 0:
-                add_scaled(entities[given[i]], penalties[0] * weights[i], given_slopes[i])
+                add_scaled(given[i], penalties[0] * weights[i], given_slopes[i])
                 if regularizer == L2:
                     add_scaled(relations[rows[i]], penalties[1] * weights[i], total)
 
 
-def penalise_rows(entities, rows, weights, regularizer, slopes):
-    """slopes[rows[i]] += weights[i] times the slope of the penalty on entities[rows[i]]."""
-    for i in range(rows.shape[0]):
+def penalise_rows(first, last, entities, weights, regularizer, slopes):
+    """slopes[i] = weights[i] times the slope of the penalty on entities[i]."""
+    for i in range(first, last):
+        slopes[i, :] = 0
         if regularizer == N3:
-            cube_slope(entities[rows[i]], weights[i], slopes[rows[i]])
+            cube_slope(entities[i], weights[i], slopes[i])
         else:
-            add_scaled(entities[rows[i]], weights[i], slopes[rows[i]])
+            add_scaled(entities[i], weights[i], slopes[i])
 
 
 # -- the relation that joins a pair ----------------------------------------------------------------
 
 
-def pair_rows(first, last, entities, relations, heads, tails, out):
+def pair_rows(first, last, heads, tails, out):
     """out[i] = c with score(h, r, t) = ⟨r, c⟩ for every relation r; scores are linear in it."""
-    nothing = np.zeros(relations.shape[1], dtype=relations.dtype)
-    unused = np.empty(entities.shape[1], dtype=entities.dtype)
+    nothing = np.zeros(out.shape[1], dtype=out.dtype)
+    unused = np.empty(heads.shape[1], dtype=heads.dtype)
     for i in range(first, last):
         out[i, :] = 0
-        tail_pullback(entities[heads[i]], nothing, entities[tails[i]], unused, out[i])
+        tail_pullback(heads[i], nothing, tails[i], unused, out[i])
 
 
-def pair_pull(first, last, entities, heads, tails, slopes, head_slopes, tail_slopes):
+def pair_pull(first, last, heads, tails, slopes, head_slopes, tail_slopes):
     """Carry the slopes in c back to the pair: ⟨slope, c⟩ is the score with ``slope`` for r."""
     unused = np.empty(slopes.shape[1], dtype=slopes.dtype)
     for i in range(first, last):
         head_slopes[i, :] = 0
-        h, t = entities[heads[i]], entities[tails[i]]
-        tail_pullback(h, slopes[i], t, head_slopes[i], unused)
-        tail_query(h, slopes[i], tail_slopes[i])
+        tail_pullback(heads[i], slopes[i], tails[i], head_slopes[i], unused)
+        tail_query(heads[i], slopes[i], tail_slopes[i])
 
 
 # -- scores to slopes ------------------------------------------------------------------------------

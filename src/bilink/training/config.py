@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -52,6 +53,9 @@ class TrainingConfig:
     epochs: int = option(200, "passes over the training triples")
     seed: int = option(0, "seed of initialisation, order and corruptions")
     threads: int = option(0, "threads; 0 takes all cores, 1 is exactly repeatable")
+    device: str = option(
+        "numpy", "where entities are compared: numpy, or torch's cpu, cuda or cuda:1 (softmax)"
+    )
     loss: Literal["margin", "sigmoid-margin", "logistic", "softmax"] = option(
         "margin", "hinge on the score, hinge on its sigmoid, logistic loss, or cross-entropy"
     )
@@ -123,6 +127,8 @@ class TrainingConfig:
         for name in ("decay", "plateau"):
             if getattr(self, name) > 1:
                 raise ConfigError(f"{name} must be at most 1, not {getattr(self, name)}")
+        if not re.fullmatch(r"numpy|cpu|cuda(:\d+)?", self.device):
+            raise ConfigError(f"device must be numpy, cpu, cuda or cuda:1, not {self.device!r}")
         self._check_engine()
 
     def _check_engine(self) -> None:
@@ -174,6 +180,7 @@ SOFTMAX_ONLY: dict[str, Any] = {
     "distance": "squared",
     "label_smoothing": 0.0,
     "relation_prediction": 0.0,
+    "device": "numpy",
     "regularization.kind": "l2",
     "dropout.entity": 0.0,
     "dropout.relation": 0.0,

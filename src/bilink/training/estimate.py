@@ -9,10 +9,10 @@ import numpy as np
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
-from bilink.training.batch_engine import SCORES
 from bilink.training.config import TrainingConfig
 from bilink.training.engines import make_engine
 from bilink.training.initial import initialise
+from bilink.training.tables import SCORES
 
 _PROBE_ENTITIES = 2_000
 _PROBE_RELATIONS = 4

@@ -1,7 +1,8 @@
 """How queries meet candidates in a matrix product, and how slopes come back out of it.
 
 A comparison that is an inner product takes both as they are.  The squared distance is one of
-longer rows: −‖q − e‖² = ⟨(2q, −1, −‖q‖²), (e, ‖e‖², 1)⟩.
+longer rows: −‖q − e‖² = ⟨(2q, −1, −‖q‖²), (e, ‖e‖², 1)⟩.  Queries are NumPy arrays; candidates may
+be torch tensors, for which ``out`` is given.
 """
 
 import numpy as np
@@ -50,7 +51,7 @@ class SquaredDistance(InnerProduct):
         if out is None:
             out = np.empty((len(entities), entities.shape[1] + 2), dtype=entities.dtype)
         out[:, :-2] = entities
-        out[:, -2] = np.einsum("ij,ij->i", entities, entities)
+        out[:, -2] = (entities * entities).sum(1)
         out[:, -1] = 1
         return out
 

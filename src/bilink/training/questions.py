@@ -36,6 +36,18 @@ class Questions:
         )
 
 
+@dataclass
+class Batch:
+    """Some questions, and what is shared by all parts of a step on them."""
+
+    questions: Questions
+    weights: np.ndarray  # of each question in the mean loss
+    groups: np.ndarray  # where the questions of each relation start
+    seed: np.uint64  # of dropout
+    losses: np.ndarray  # of each question, found on the way
+    beaten: np.ndarray  # share of each question's answers that a wrong candidate beats
+
+
 def questions_of(graph: Graph, distinct: bool) -> Questions:
     """Two questions for each training triple, or each distinct question once, with all answers."""
     h, r, t = graph.train.T

@@ -1,0 +1,188 @@
+"""The parameters as the batch engine sees them: tables of rows that slopes move.
+
+The table of entities is also what queries are compared with.  It is the large part of the work, so
+it alone may live elsewhere: ``torch_table`` does the same on torch tensors.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from bilink.training import batch_kernels as kernels
+from bilink.training.config import TrainingConfig
+from bilink.training.crew import Crew
+from bilink.training.products import InnerProduct
+from bilink.training.questions import Batch
+
+SCORES = 256 * 2**20  # bytes of scores that are held at once
+_OPTIMIZERS = {
+    "adagrad": kernels.ADAGRAD,
+    "sgd": kernels.SGD,
+    "row-adagrad": kernels.ROW_ADAGRAD,
+    "adam": kernels.ADAM,
+}
+
+
+class Table:
+    """An array of parameters, and the optimizer's state for it."""
+
+    def __init__(self, params: np.ndarray, config: TrainingConfig, crew: Crew):
+        self.params, self._crew = params, crew
+        self._optimizer = _OPTIMIZERS[config.optimizer]
+        widths = {"adagrad": (None, 0), "sgd": (0, 0), "row-adagrad": (1, 0), "adam": (None, None)}
+        self.first, self.second = (
+            np.zeros((len(params), params.shape[1] if width is None else width), dtype=np.float32)
+            for width in widths[config.optimizer]
+        )
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The optimizer's arrays, by name."""
+        return {"state": self.first, "second_state": self.second}
+
+    def move(
+        self,
+        slopes: np.ndarray,
+        rate: np.float32,
+        step: int,
+        rows: np.ndarray | None = None,
+        places: np.ndarray | None = None,
+    ) -> None:
+        """Take the optimizer's step on ``rows``, or on all, by the slopes at ``places``."""
+        rows = np.arange(len(slopes)) if rows is None else rows
+        self._crew.spread(
+            kernels.move_rows,
+            len(rows),
+            self.params,
+            self.first,
+            self.second,
+            slopes,
+            rows,
+            rows if places is None else places,
+            rate,
+            self._optimizer,
+            step,
+        )
+
+
+class EntityTable(Table):
+    """The entities: a batch reads rows, is compared with candidates, adds slopes, moves.
+
+    Slopes are gathered from one comparison to the next ``step``.
+    """
+
+    def __init__(
+        self, params: np.ndarray, config: TrainingConfig, crew: Crew, product: InnerProduct
+    ):
+        super().__init__(params, config, crew)
+        self._product = product
+        self._smoothing, self._root = config.label_smoothing, config.distance == "plain"
+        self._wide = (len(params), params.shape[1] + product.extra)
+        self._lifted = np.empty(self._wide if product.extra else 0, dtype=np.float32)
+        self._slopes = np.empty((0, 0), dtype=np.float32)  # of this batch, by entity
+        self._touched: np.ndarray | None = None  # which entities have slopes; None for all
+        self._all_slopes = np.empty((0, 0), dtype=np.float32)
+        self._few_slopes = np.empty((0, 0), dtype=np.float32)  # zero but within a batch
+        self._room = np.empty(0, dtype=np.float32)
+
+    @contextmanager
+    def epoch(self) -> Iterator[None]:
+        """The time in which the parameters are this table's alone."""
+        yield
+
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        """A copy of some rows."""
+        return self.params[ids]
+
+    def compare_all(self, left: np.ndarray, batch: Batch) -> np.ndarray:
+        """Slopes in the left side, where all entities are candidates; notes losses in ``batch``."""
+        asked = batch.questions
+        right = self._product.candidates(self.params, self._lifted)
+        left_slopes = np.empty_like(left)
+        if self._all_slopes.shape != self._wide:
+            self._all_slopes = np.empty(self._wide, dtype=np.float32)
+        block = max(1, SCORES // (4 * len(right)))
+        for start in range(0, len(left), block):
+            rows = slice(start, min(start + block, len(left)))
+            scores = self._scores(rows.stop - start, len(right))
+            np.matmul(left[rows], right.T, out=scores)
+            self._crew.spread(
+                kernels.softmax_slopes,
+                len(scores),
+                scores,
+                asked.starts[start:],
+                asked.answers,
+                batch.weights[rows],
+                self._smoothing,
+                self._root,
+                batch.losses[rows],
+                batch.beaten[rows],
+            )
+            np.matmul(scores, right, out=left_slopes[rows])
+            if start == 0:
+                np.matmul(scores.T, left[rows], out=self._all_slopes)
+            else:
+                self._all_slopes += scores.T @ left[rows]
+        self._touched = None
+        self._slopes = self._product.pull_candidates(self.params, self._all_slopes)
+        return left_slopes
+
+    def compare_some(self, left: np.ndarray, batch: Batch, negatives: np.ndarray) -> np.ndarray:
+        """The same, where the candidates are the answer and ``negatives``, in ascending order."""
+        answers = batch.questions.answers
+        rivals, own_rows = self.params[negatives], self.params[answers]
+        right, own = self._product.candidates(rivals), self._product.candidates(own_rows)
+        scores = self._scores(len(left), len(right))
+        np.matmul(left, right.T, out=scores)
+        answer_slopes = np.empty(len(left), dtype=np.float32)
+        self._crew.spread(
+            kernels.sampled_slopes,
+            len(left),
+            scores,
+            np.einsum("ij,ij->i", left, own),
+            places_in(negatives, answers),
+            batch.weights,
+            len(self.params),
+            self._root,
+            answer_slopes,
+            batch.losses,
+            batch.beaten,
+        )
+        if self._few_slopes.shape != self.params.shape:
+            self._few_slopes = np.zeros_like(self.params)
+        self._touched = np.zeros(len(self.params), dtype=bool)
+        self._slopes = self._few_slopes
+        self.add(self._product.pull_candidates(rivals, scores.T @ left), negatives)
+        column = answer_slopes[:, None]
+        self.add(self._product.pull_candidates(own_rows, column * left), answers)
+        left_slopes = scores @ right
+        left_slopes += column * own
+        return left_slopes
+
+    def add(self, slopes: np.ndarray, ids: np.ndarray) -> None:
+        """Add slopes in some rows; a row may come more than once."""
+        kernels.add_rows(slopes, ids, self._slopes)
+        if self._touched is not None:
+            self._touched[ids] = True
+
+    def step(self, rate: np.float32, number: int) -> None:
+        """Move by the slopes of the batch."""
+        if self._touched is None:
+            self.move(self._slopes, rate, number)
+            return
+        rows = np.flatnonzero(self._touched)
+        self.move(self._slopes, rate, number, rows)
+        self._slopes[rows] = 0
+
+    def _scores(self, rows: int, columns: int) -> np.ndarray:
+        """Room for scores; new memory in each batch would cost as much as a pass over it."""
+        if self._room.size < rows * columns:
+            self._room = np.empty(rows * columns, dtype=np.float32)
+        return self._room[: rows * columns].reshape(rows, columns)
+
+
+def places_in(ordered: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Where each id stands in ``ordered``; −1 where it does not."""
+    places = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
+    return np.where(ordered[places] == ids, places, -1)

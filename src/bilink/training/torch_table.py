@@ -1,0 +1,197 @@
+"""The table of entities on torch tensors, on a CPU or a GPU; see ``tables.EntityTable``.
+
+Between epochs the parameters and the optimizer's state are in the NumPy arrays, where validation
+and checkpoints find them.  On a CPU the tensors are those same arrays.  CUDA was never tried: the
+code says nothing of it but the device's name.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from bilink._extras import needs
+from bilink.errors import ConfigError
+from bilink.training.batch_kernels import ADAM_EPSILON, ADAM_MEAN, ADAM_SQUARE, NOWHERE
+from bilink.training.config import TrainingConfig
+from bilink.training.crew import Crew
+from bilink.training.kernels import EPSILON
+from bilink.training.products import InnerProduct
+from bilink.training.questions import Batch
+from bilink.training.tables import SCORES, Table, places_in
+
+with needs("torch", extra="torch", purpose="a device"):
+    import torch
+
+
+class TorchEntityTable(Table):
+    """The entities: a batch reads rows, is compared with candidates, adds slopes, moves."""
+
+    def __init__(
+        self, params: np.ndarray, config: TrainingConfig, crew: Crew, product: InnerProduct
+    ):
+        super().__init__(params, config, crew)
+        self._config, self._product = config, product
+        self._root = config.distance == "plain"
+        self._slopes: Any = None  # of this batch, by entity
+        self._touched: Any = None  # which entities have slopes; None for all
+        try:
+            self._device = torch.device(config.device)
+            torch.empty(1, device=self._device)
+        except Exception as error:  # whatever a missing driver raises
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(f"torch has no device {config.device!r} here: {reason}") from None
+
+    @contextmanager
+    def epoch(self) -> Iterator[None]:
+        """The time in which the parameters are on the device."""
+        arrays = (self.params, self.first, self.second)
+        tensors = [torch.from_numpy(array).to(self._device) for array in arrays]
+        self._params, self._first, self._second = tensors
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self._crew.threads)
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            torch.set_num_threads(threads)
+            for array, tensor in zip(arrays, tensors, strict=True):
+                torch.from_numpy(array).copy_(tensor)
+
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        """A copy of some rows."""
+        return self._params[self._to(ids)].cpu().numpy()
+
+    def compare_all(self, left: np.ndarray, batch: Batch) -> np.ndarray:
+        """Slopes in the left side, where all entities are candidates; notes losses in ``batch``."""
+        asked, right = batch.questions, self._lift(self._params)
+        queries, answers = self._to(left), self._to(asked.answers)
+        weights, starts = self._to(batch.weights), self._to(asked.starts)
+        left_slopes, right_slopes = torch.empty_like(queries), torch.zeros_like(right)
+        block = max(1, SCORES // (4 * len(right)))
+        for start in range(0, len(left), block):
+            rows = slice(start, min(start + block, len(left)))
+            ends = starts[start : rows.stop + 1]
+            slopes, losses, beaten = _softmax_slopes(
+                queries[rows] @ right.T,
+                ends - ends[0],
+                answers[ends[0] : ends[-1]],
+                weights[rows],
+                self._config.label_smoothing,
+                self._root,
+            )
+            left_slopes[rows] = slopes @ right
+            right_slopes += slopes.T @ queries[rows]
+            batch.losses[rows], batch.beaten[rows] = losses.cpu(), beaten.cpu()
+        self._slopes = self._product.pull_candidates(self._params, right_slopes)
+        self._touched = None
+        return left_slopes.cpu().numpy()
+
+    def compare_some(self, left: np.ndarray, batch: Batch, negatives: np.ndarray) -> np.ndarray:
+        """The same, where the candidates are the answer and ``negatives``, in ascending order."""
+        answers = batch.questions.answers
+        rivals, own_rows = self._params[self._to(negatives)], self._params[self._to(answers)]
+        right, own, queries = self._lift(rivals), self._lift(own_rows), self._to(left)
+        slopes, answer_slopes, losses, beaten = _sampled_slopes(
+            queries @ right.T,
+            (queries * own).sum(1),
+            self._to(places_in(negatives, answers)),
+            self._to(batch.weights),
+            len(self._params),
+            self._root,
+        )
+        batch.losses[:], batch.beaten[:] = losses.cpu(), beaten.cpu()
+        self._slopes = torch.zeros_like(self._params)
+        self._touched = torch.zeros(len(self._params), dtype=torch.bool, device=self._device)
+        self._add(self._product.pull_candidates(rivals, slopes.T @ queries), self._to(negatives))
+        column = answer_slopes[:, None]
+        self._add(self._product.pull_candidates(own_rows, column * queries), self._to(answers))
+        return (slopes @ right + column * own).cpu().numpy()
+
+    def add(self, slopes: np.ndarray, ids: np.ndarray) -> None:
+        """Add slopes in some rows; a row may come more than once."""
+        self._add(self._to(slopes), self._to(ids))
+
+    def step(self, rate: np.float32, number: int) -> None:
+        """Move by the slopes of the batch."""
+        rows: Any = slice(None) if self._touched is None else self._touched.nonzero()[:, 0]
+        slopes, first, second = self._slopes[rows], self._first[rows], self._second[rows]
+        size = float(rate)
+        match self._config.optimizer:
+            case "adagrad":
+                first = first + slopes * slopes
+                change = slopes / (first + EPSILON).sqrt()
+            case "row-adagrad":
+                first = first + (slopes * slopes).mean(1, keepdim=True)
+                change = slopes / (first + EPSILON).sqrt()
+            case "adam":
+                first = ADAM_MEAN * first + (1 - ADAM_MEAN) * slopes
+                second = ADAM_SQUARE * second + (1 - ADAM_SQUARE) * slopes * slopes
+                size *= np.sqrt(1 - ADAM_SQUARE**number) / (1 - ADAM_MEAN**number)
+                change = first / (second.sqrt() + ADAM_EPSILON)
+            case _:
+                change = slopes
+        self._first[rows], self._second[rows] = first, second
+        self._params[rows] -= size * change
+
+    def _to(self, array: np.ndarray) -> Any:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+
+    def _lift(self, rows: Any) -> Any:
+        wide = rows.new_empty(len(rows), rows.shape[1] + self._product.extra)
+        return self._product.candidates(rows, wide)
+
+    def _add(self, slopes: Any, ids: Any) -> None:
+        self._slopes.index_add_(0, ids.long(), slopes)
+        if self._touched is not None:
+            self._touched[ids] = True
+
+
+def _to_distances(scores: Any) -> tuple[Any, Any]:
+    """Negative squared distances → negative distances, and their slopes in those."""
+    distances = (-scores).clamp_min(float(NOWHERE)).sqrt()
+    return -distances, 0.5 / distances
+
+
+def _softmax_slopes(
+    scores: Any, starts: Any, answers: Any, weights: Any, smoothing: float, root: bool
+) -> tuple[Any, Any, Any]:
+    """Slopes of weighted cross-entropies, losses, shares of answers that are not the best."""
+    factors: Any = 1
+    if root:
+        scores, factors = _to_distances(scores)
+    counts = starts.diff()
+    rows = torch.arange(len(scores), device=scores.device).repeat_interleave(counts)
+    answers = answers.long()
+    own, share = scores[rows, answers], (1 - smoothing) / counts
+    logs, nothing = scores.logsumexp(1), torch.zeros_like(weights)
+    goals = nothing.index_add(0, rows, own * share[rows]) + smoothing * scores.mean(1)
+    worse = (own < scores.amax(1)[rows]).to(scores.dtype)
+    slopes = (scores - logs[:, None]).exp_() * weights[:, None]
+    slopes -= weights[:, None] * (smoothing / scores.shape[1])
+    slopes.index_put_((rows, answers), -(weights * share)[rows], accumulate=True)
+    return slopes * factors, logs - goals, nothing.index_add(0, rows, worse) / counts
+
+
+def _sampled_slopes(
+    scores: Any, answer_scores: Any, hits: Any, weights: Any, count: int, root: bool
+) -> tuple[Any, Any, Any, Any]:
+    """Slopes of the negatives and of the answers, losses, and whether a negative is better."""
+    factors: Any = 1
+    answer_factors: Any = 1
+    if root:
+        scores, factors = _to_distances(scores)
+        answer_scores, answer_factors = _to_distances(answer_scores)
+    hit = (hits >= 0).nonzero()[:, 0]
+    scores[hit, hits[hit]] = -torch.inf
+    best = scores.amax(1)
+    top = torch.maximum(best, answer_scores)
+    wrong = (scores.shape[1] - (hits >= 0).to(scores.dtype)).clamp_min(1)
+    scale = (count - 1) / wrong
+    odds, own = (scores - top[:, None]).exp_(), (answer_scores - top).exp()
+    total = own + scale * odds.sum(1)
+    slopes = odds * (weights * scale / total)[:, None] * factors
+    answer_slopes = weights * (own / total - 1) * answer_factors
+    losses = total.log() + top - answer_scores
+    return slopes, answer_slopes, losses, (best > answer_scores).to(scores.dtype)
