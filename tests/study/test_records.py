@@ -49,3 +49,16 @@ def test_models_one_by_one_and_then_their_ensemble(study):
     assert "`bilink study records --data nations`" in board
     with pytest.raises(ConfigError, match="no settings for 'X', but for C, T"):
         records.run_records(study, ["X"])
+
+
+def test_the_picture_shows_each_model_and_the_ensemble(study, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    from bilink.study.records_picture import draw_records, validations
+
+    records.run_records(study)
+    draw_records(study, tmp_path / "board.png")
+    assert (tmp_path / "board.png").stat().st_size > 10_000
+    way = validations(study.out / "C" / "history.jsonl")
+    assert [mrr > 0 for _, mrr in way] == [True, True]
+    assert way[0][0] < way[1][0]
+    assert validations(study.out / "R+C (stack)" / "history.jsonl") == []

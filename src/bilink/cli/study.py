@@ -102,6 +102,7 @@ def records(
     tables_only: Annotated[
         bool, typer.Option("--tables", help="Only write the tables anew from what is there.")
     ] = False,
+    plain: Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")] = False,
 ) -> None:
     """Softmax training at small sizes, its ensembles, and published figures beside them.
 
@@ -109,6 +110,7 @@ def records(
     """
     from bilink._files import write_text
     from bilink.study.records import leaderboard, record_study, run_records
+    from bilink.study.records_picture import draw_records
     from bilink.study.wang2018 import Hooks, Stopped
 
     for name in data.split(","):
@@ -124,3 +126,7 @@ def records(
         path = out / name / "leaderboard.md"
         write_text(path, leaderboard(study))
         say(f"the leaderboard is in {path}")
+        if not plain:
+            picture = path.with_suffix(".png")
+            draw_records(study, picture)
+            say(f"a picture is in {picture}")

@@ -2,10 +2,11 @@
 
 OUT/fb15k/softmax/C/                config.toml, history.jsonl, metrics.json
 OUT/fb15k/softmax/R+T+C (stack)/    metrics.json
-OUT/fb15k/leaderboard.md            ours and others, best first
+OUT/fb15k/leaderboard.md, .png      ours and others, best first; quality against minutes
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,25 +53,48 @@ def run_records(study: Study, letters: Sequence[str] | None = None) -> None:
         study.measure_ensemble(done, "stack")
 
 
+@dataclass(frozen=True)
+class Row:
+    """A line of the leaderboard; None where a figure was not published."""
+
+    title: str
+    mrr: float
+    hits_at_1: float
+    hits_at_10: float
+    mr: float | None
+    numbers: int  # real ones, of an entity
+    minutes: float | None
+    source: str
+
+
 def leaderboard(study: Study) -> str:
     """Ours and others as a Markdown table, the highest MRR first."""
-    rows = [_own(study, name) for name in _pieces(study)]
-    for name, mrr, one, ten, mr, numbers, source in read_toml("published.toml")["records"].get(
-        study.data, ()
-    ):
-        rows.append([name, mrr, one, ten, mr or None, numbers, None, source])
+    ours = [row_of(study, name) for name in pieces_of(study)]
+    rows = [replace(row, title=f"**{row.title}**") for row in ours]
+    rows += published_records(study.data)
     lines = [
         f"# {study.data}: test, filtered, ties realistic",
         "",
         "| model | MRR | Hits@1 | Hits@10 | MR | numbers per entity | minutes | source |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in sorted(rows, key=lambda row: -row[1]):
-        lines.append("| " + " | ".join(_cell(value) for value in row) + " |")
+    for row in sorted(rows, key=lambda row: -row.mrr):
+        lines.append("| " + " | ".join(_cell(value) for value in astuple(row)) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _pieces(study: Study) -> list[str]:
+def published_records(data: str) -> list[Row]:
+    """The figures of others for a graph."""
+    return [
+        Row(name, mrr, one, ten, mr or None, numbers, None, source)
+        for name, mrr, one, ten, mr, numbers, source in read_toml("published.toml")["records"].get(
+            data, ()
+        )
+    ]
+
+
+def pieces_of(study: Study) -> list[str]:
+    """The models and ensembles that are done."""
     found = sorted(path.parent.name for path in study.out.glob("*/metrics.json"))
     known = set(study.settings)
     return [
@@ -80,25 +104,24 @@ def _pieces(study: Study) -> list[str]:
     ]
 
 
-def _own(study: Study, name: str) -> list[Any]:
+def row_of(study: Study, name: str) -> Row:
+    """What was measured on a piece."""
     found: Mapping[str, Any] = study.read(name)
     test = found["test"]["both"]
     letters = name.partition(" ")[0].split("+")
     numbers = sum(
         family(study.settings[x]["model"]).widths(study.settings[x]["dim"])[0] for x in letters
     )
-    title = " + ".join(NAMES[letter] for letter in letters)
-    minutes = sum(study.read(letter).get("minutes_of_training", 0) for letter in letters)
-    return [
-        f"**{title}**",
+    return Row(
+        " + ".join(NAMES[letter] for letter in letters),
         test["mrr"],
         test["hits@1"],
         test["hits@10"],
         test["mr"],
         numbers,
-        minutes,
+        sum(study.read(letter).get("minutes_of_training", 0) for letter in letters),
         f"`{found['command']}`",
-    ]
+    )
 
 
 def _cell(value: Any) -> str:

@@ -32,9 +32,10 @@ from bilink.errors import ConfigError
 from bilink.evaluation.entity_ranking import EntityRanking
 from bilink.evaluation.significance import paired_test
 from bilink.runs.combined import combine
-from bilink.runs.job import OnEpoch, ShouldStop, prepare
+from bilink.runs.job import Job, OnEpoch, ShouldStop, prepare
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
+from bilink.training.config import TrainingConfig
 from bilink.training.loop import INTERRUPTED
 
 NAMES = {"R": "RESCAL", "H": "HolE", "T": "TransE", "D": "DistMult", "C": "ComplEx"}
@@ -99,10 +100,7 @@ class Study:
 
     def model(self, letter: str) -> TrainedRun:
         """The trained run of one model: read, gone on with, or made."""
-        options = dict(self.settings[letter])
-        name, dim = options.pop("model"), options.pop("dim")
-        job = prepare(self.graph, name, dim, options)
-        path = self.work / letter
+        job, path = self._job(letter), self.work / letter
         if not (path / "model.safetensors").exists():
             self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
         with self._epochs(job.config.training.epochs) as on_epoch:
@@ -112,13 +110,31 @@ class Study:
             raise Stopped
         return run
 
+    def _job(self, letter: str) -> Job:
+        options = dict(self.settings[letter])
+        return prepare(self.graph, options.pop("model"), options.pop("dim"), options)
+
+    def _determined_by(self, letters: Sequence[str]) -> dict[str, Any]:
+        """The graph and, for each model, its options; not those that are as ever.
+
+        So an option that is new to bilink, at its default, does not make old pieces void.
+        """
+        usual = TrainingConfig().to_dict()
+        models = {}
+        for letter in letters:
+            config = self._job(letter).config
+            training = config.training.to_dict()
+            unusual = {name: value for name, value in training.items() if value != usual[name]}
+            models[letter] = {"model": config.model, "dim": config.dim, **unusual}
+        return {"graph": self.graph.fingerprint, "models": models}
+
     def _epochs(self, epochs: int) -> Any:
         nothing: OnEpoch | None = None
         return self._hooks.on_epoch(epochs) if self._hooks.on_epoch else nullcontext(nothing)
 
     def measure_model(self, letter: str) -> None:
         """Train a model and measure it, unless that is done."""
-        key = key_of({"graph": self.graph.fingerprint, **self.settings[letter]})
+        key = key_of(self._determined_by([letter]))
         if self._done(letter, key):
             return
         run = self.model(letter)
@@ -137,8 +153,7 @@ class Study:
         """Combine models and measure the ensemble, unless that is done."""
         name = f"{'+'.join(members)} ({method})"
         config = EnsembleConfig(method=method)  # type: ignore[arg-type]
-        parts = {letter: dict(self.settings[letter]) for letter in members}
-        key = key_of({"graph": self.graph.fingerprint, "members": parts, **config.to_dict()})
+        key = key_of({**self._determined_by(members), **config.to_dict()})
         if self._done(name, key):
             return
         if self._hooks.should_stop():

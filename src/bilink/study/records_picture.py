@@ -1,0 +1,87 @@
+"""The records as a picture: quality against minutes, with the figures of others as lines."""
+
+import json
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from bilink._extras import needs
+from bilink._files import replacing
+from bilink.study.records import Row, pieces_of, published_records, row_of
+from bilink.study.wang2018 import Study
+
+_COLOURS = {"C": "#1f6f8b", "D": "#5b8c5a", "H": "#8e6c8a", "R": "#d1603d", "T": "#c9a227"}
+_ENSEMBLE = "#222222"
+
+
+def draw_records(study: Study, path: Path) -> None:
+    """Draw the way of each model on valid, and where it came to on test."""
+    with needs("matplotlib", extra="plot", purpose="a picture"):
+        from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axis = figure.subplots()
+    for name in pieces_of(study):
+        row, colour = row_of(study, name), _COLOURS.get(name, _ENSEMBLE)
+        minutes = row.minutes or 0.0
+        way = validations(study.out / name / "history.jsonl")
+        if way:
+            axis.plot(*zip(*way, strict=True), color=colour, linewidth=1, alpha=0.7)
+        axis.plot(minutes, row.mrr, "o" if way else "*", color=colour, markersize=8)
+        axis.annotate(
+            f"{row.title} {row.mrr:.3f}",
+            (minutes, row.mrr),
+            xytext=(-6, 6),
+            textcoords="offset points",
+            ha="right",
+            color=colour,
+        )
+    _draw_others(axis, published_records(study.data))
+    _finish(axis, study.data)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
+
+
+def _draw_others(axis: Any, others: list[Row]) -> None:
+    """A line for each, with its name beside it; names that would overlap are moved apart."""
+    for other in others:
+        axis.axhline(other.mrr, color="#bbbbbb", linewidth=0.8, linestyle=":", zorder=0)
+    low, high = axis.get_ylim()
+    place = low
+    for other in sorted(others, key=lambda row: row.mrr):
+        place = max(other.mrr, place + 0.035 * (high - low))
+        axis.annotate(
+            f"{other.title}, {other.numbers}: {other.mrr:.3f}",
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=7,
+            color="#777777",
+        )
+
+
+def _finish(axis: Any, data: str) -> None:
+    axis.set_xscale("log")
+    for ticks in (axis.xaxis.set_major_formatter, axis.xaxis.set_minor_formatter):
+        ticks("{x:g}")
+    axis.tick_params(which="minor", labelsize=7)
+    axis.set_xlabel("minutes of training on two cores")
+    axis.set_ylabel("MRR")
+    axis.set_title(
+        f"{data}: test (dots); valid, filtered without test, so lower (lines); others (dotted), "
+        "with numbers per entity",
+        fontsize=9,
+        loc="left",
+    )
+    axis.grid(color="#eeeeee", linewidth=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def validations(history: Path) -> list[tuple[float, float]]:
+    """(minutes so far, validation MRR) of a run, of which only the history is kept."""
+    if not history.exists():
+        return []
+    rows = [json.loads(line) for line in history.read_text(encoding="utf-8").splitlines()]
+    minutes = accumulate(row["seconds"] / 60 for row in rows)
+    found = [(time, row.get("validation_mrr")) for time, row in zip(minutes, rows, strict=True)]
+    return [(time, mrr) for time, mrr in found if mrr is not None]
