@@ -11,6 +11,7 @@ import pytest
 import bilink
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.queries.export import export
+from bilink.queries.questions import Question
 from conftest import random_graph
 
 MODELS = ("rescal", "distmult", "hole", "complex", "transe")
@@ -26,12 +27,12 @@ def runs(tmp_path_factory):
 def check(run):
     vectors = run.vectors()
     assert vectors.candidates.shape[0] == len(vectors.names) == 60
-    asked = [("e3", "r1", None), (None, "r0", "e5")]
+    asked = [Question("e3", "r1", None), Question(None, "r0", "e5")]
     products = vectors.queries(asked) @ vectors.candidates.T
-    for row, (head, relation, tail) in zip(products, asked, strict=True):
-        answers = run.query(head=head, relation=relation, tail=tail, k=60)
+    for row, question in zip(products, asked, strict=True):
+        answers = run.query(**question.given, k=60)
         for answer in answers:
-            entity = answer.tail if tail is None else answer.head
+            entity = answer.tail if question.tail is None else answer.head
             got = row[vectors.names.index(entity)]
             assert got == pytest.approx(answer.score, rel=1e-3, abs=1e-3)
     np.testing.assert_array_equal(
@@ -54,7 +55,7 @@ def test_what_is_no_inner_product_is_refused(runs):
 
 
 def test_files_hold_the_vectors(runs, tmp_path):
-    vectors, asked = runs[4].vectors(), [("e3", "r1", None)]
+    vectors, asked = runs[4].vectors(), [Question("e3", "r1", None)]
     manifest = export(vectors, tmp_path / "numpy", questions=asked)
     assert manifest == json.loads((tmp_path / "numpy" / "manifest.json").read_text())
     assert sorted(manifest["files"]) == ["candidates.npy", "entities.json", "queries.npy"]
@@ -80,9 +81,9 @@ def test_wrong_wishes_are_refused_in_one_sentence(runs, tmp_path):
     with pytest.raises(RunError, match="not empty"):
         export(vectors, tmp_path / "full")
     with pytest.raises(ConfigError, match="either a head or a tail"):
-        vectors.queries([("e1", "r0", "e2")])
+        vectors.queries([Question("e1", "r0", "e2")])
     with pytest.raises(DataError, match="unknown entity"):
-        export(vectors, tmp_path / "new", questions=[("nobody", "r0", None)])
+        export(vectors, tmp_path / "new", questions=[Question("nobody", "r0", None)])
     assert not (tmp_path / "new").exists()
 
 
@@ -107,7 +108,7 @@ def test_without_faiss_the_message_says_what_to_install(runs, tmp_path, monkeypa
 
 def test_the_command_line_exports(runs, tmp_path):
     (tmp_path / "asked.tsv").write_text("e3\tr1\t?\n?\tr0\te5\n")
-    words = ["export", runs[0].path, "--out", "out", "--queries", "asked.tsv", "--json"]
+    words = ["export", runs[0].path, "--out", "out", "--questions", "asked.tsv", "--json"]
     command = [sys.executable, "-m", "bilink", *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

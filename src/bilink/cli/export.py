@@ -12,7 +12,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
     out: Annotated[Path, typer.Option(help="A new folder for the vectors.")],
     format: Annotated[str, typer.Option(help="numpy, parquet or faiss.")] = "numpy",
-    queries: Annotated[
+    questions: Annotated[
         Path | None,
         typer.Option(help="A file of questions: head, relation, tail, with ? for what is asked."),
     ] = None,
@@ -22,13 +22,12 @@ def export(
 
     For example: `bilink export runs/first --out vectors --format faiss`.
     """
-    from bilink.data.files import read_triples
     from bilink.queries.export import export as write
-    from bilink.queries.export import questions_of
+    from bilink.queries.questions import read_questions
     from bilink.runs.loading import load
 
-    questions = questions_of(read_triples(queries).frame.rows()) if queries else []
-    manifest = write(load(run).vectors(), out, format, questions)
+    asked = read_questions(questions) if questions else []
+    manifest = write(load(run).vectors(), out, format, asked)
     if json:
         print_json(manifest)
         return

@@ -53,7 +53,7 @@ def query(
 
     check_new(csv_file, "--csv")
     loaded = load(run)
-    options: dict[str, Any] = {"k": k, "new": new}
+    options: dict[str, Any] = {"k": k, "new": new, "memory": parse_bytes(memory)}
     if only is not None:
         options["only"] = only if only == "seen" else read_names(only)
     given: dict[str, Any] = {"head": head, "relation": relation, "tail": tail}
@@ -68,7 +68,7 @@ def query(
         everything = not asked and new
         heads = len(loaded.graph.entities) * (len(loaded.graph.relations) if everything else 1)
         with progress_bar("looking at all pairs", heads) as advance:
-            options |= {"progress": advance, "memory": parse_bytes(memory)}
+            options["progress"] = advance
             answers = (
                 loaded.new_facts(**options) if everything else loaded.query(**given, **options)
             )

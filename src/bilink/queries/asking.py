@@ -78,16 +78,14 @@ class Asker:
         self,
         questions: Sequence[Question],
         *,
-        k: int = 10,
-        new: bool = False,
-        only: str | Sequence[str] | None = None,
         progress: Callable[[int], None] | None = None,
+        **options: Any,
     ) -> AnswerSets:
-        """Answer many questions; ``progress`` is called after each."""
+        """Answer many questions with the options of ``ask``; ``progress`` is called after each."""
         sets = []
         for question in questions:
             with question.blamed():
-                sets.append(self.ask(**question.given, k=k, new=new, only=only))
+                sets.append(self.ask(**question.given, **options))
             if progress:
                 progress(1)
         return AnswerSets(sets)

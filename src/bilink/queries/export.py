@@ -18,22 +18,13 @@ from bilink.data.graph import Graph
 from bilink.ensembles.platt import PlattScorer
 from bilink.errors import ConfigError, RunError
 from bilink.models.scorer import SIDES, ManhattanScorer, Scorer, Side
+from bilink.queries.questions import FIELDS, Question
 
 VERSION = 1
 SAMPLE = 500  # questions that the recall of an index is measured with, and as many to tune it
 EFFORTS = (32, 64, 128, 256, 512, 1024)  # candidates that a search of the index keeps in view
 ENOUGH = 0.99  # the recall at which no more effort is tried
 TOP = 10
-
-Question = tuple[str | None, str, str | None]  # head, relation, tail; None is asked for
-
-
-def questions_of(rows: Sequence[tuple[str, str, str]]) -> list[Question]:
-    """Rows of a file as questions: a head or tail of "?" is asked for."""
-    return [
-        (None if head == "?" else head, relation, None if tail == "?" else tail)
-        for head, relation, tail in rows
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,18 +56,20 @@ class Vectors:
         self, *, head: str | None = None, relation: str, tail: str | None = None
     ) -> np.ndarray:
         """The vector of (head, relation, ?) or (?, relation, tail)."""
-        return self.queries([(head, relation, tail)])[0]
+        return self.queries([Question(head, relation, tail)])[0]
 
     def queries(self, questions: Sequence[Question]) -> np.ndarray:
-        """One vector for each (head, relation, tail), of which the head or the tail is None."""
+        """One vector for each question, which asks for the head or for the tail."""
         rows = np.empty((len(questions), self.scorer.width), dtype=self.scorer.dtype)
         given, relations, sides = [], [], []
-        for head, relation, tail in questions:
-            if (head is None) == (tail is None):
-                raise ConfigError("give a relation and either a head or a tail in each question")
-            sides.append("head" if head is None else "tail")
-            given.append(self.graph.entities.find(head if head is not None else tail or ""))
-            relations.append(self.graph.relations.find(relation))
+        for asked in questions:
+            with asked.blamed():
+                known = asked.head if asked.tail is None else asked.tail
+                if (asked.head is None) == (asked.tail is None) or not (known and asked.relation):
+                    raise ConfigError("a vector has a relation and either a head or a tail")
+                sides.append("head" if asked.head is None else "tail")
+                given.append(self.graph.entities.find(known))
+                relations.append(self.graph.relations.find(asked.relation))
         for side in SIDES:
             where = np.array([s == side for s in sides], dtype=bool)
             ids = np.array(given, dtype=np.int64)[where], np.array(relations, np.int64)[where]
@@ -119,7 +112,7 @@ def export(
         "entities": len(vectors.names),
         "width": vectors.scorer.width,
         "dtype": str(vectors.scorer.dtype),
-        "queries": [list(question) for question in questions],
+        "queries": [list(question.given.values()) for question in questions],
         "files": ["entities.json", *files],
         **found,
     }
@@ -163,8 +156,10 @@ def _write_parquet(
         )
     }
     if rows is not None:
-        columns = zip(("head", "relation", "tail"), zip(*questions, strict=True), strict=True)
-        asked = {name: pl.Series(values, dtype=pl.String) for name, values in columns}
+        asked = {
+            name: pl.Series([question.given[name] for question in questions], dtype=pl.String)
+            for name in FIELDS
+        }
         frames["queries.parquet"] = pl.DataFrame({**asked, "vector": rows})
     for name, frame in frames.items():
         with replacing(folder / name) as temporary:
