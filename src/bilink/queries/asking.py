@@ -85,7 +85,8 @@ class Asker:
         sets = []
         for question in questions:
             with question.blamed():
-                sets.append(self.ask(**question.given, **options))
+                asked: dict[str, Any] = {**question.given, **options}
+                sets.append(self.ask(**asked))
             if progress:
                 progress(1)
         return AnswerSets(sets)
