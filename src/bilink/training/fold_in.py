@@ -28,7 +28,7 @@ from bilink.models import kernels
 from bilink.models.model import Model
 from bilink.models.reciprocal import SUFFIX
 from bilink.models.scorer import SIDES, Scorer, Side
-from bilink.ranking.ranks import check_finite
+from bilink.ranking.ranks import check_finite, single_threaded_blas
 from bilink.training.kernels import sigmoid, softplus
 from bilink.training.negatives import position_pools
 
@@ -160,10 +160,11 @@ def fold_in(frozen: Frozen, facts: np.ndarray, count: int, *, seed: int = 0) -> 
         facts[(facts[:, [0, 2]] < old).any(axis=1)][:, [0, 2]].ravel(), minlength=old + count
     )
     order = old + np.argsort(-firm[old:], kind="stable")
-    for _ in range(2 if len(among_new) else 1):
-        for e in order:
-            entities[e] = _place(frozen, entities, *_facts_of(e, facts, placed), random)
-            placed[e] = True
+    with single_threaded_blas():  # the products are too small to share
+        for _ in range(2 if len(among_new) else 1):
+            for e in order:
+                entities[e] = _place(frozen, entities, *_facts_of(e, facts, placed), random)
+                placed[e] = True
     return Model(model.family, model.dim, entities.astype(model.entities.dtype), model.relations)
 
 
