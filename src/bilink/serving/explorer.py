@@ -1,37 +1,22 @@
 """What the server says about a run, as plain dictionaries ready for JSON."""
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 import bilink
-from bilink.data.graph import SPLITS
-from bilink.data.statistics import (
-    RelatedRelations,
-    RelationStatistics,
-    related_relations,
-    relation_statistics,
-)
 from bilink.data.vocabulary import printable
-from bilink.ensembles.examples import find_examples
 from bilink.errors import ConfigError, DataError
-from bilink.evaluation.reliability import reliability
-from bilink.models.scorer import SIDES
-from bilink.runs.combined import CombinedRun
-from bilink.runs.crossfit import kept_doubts
 from bilink.runs.run import Run
+from bilink.serving.doubt_rows import doubts_of, finite
 from bilink.serving.drawing import Map, directions, draw_map, surroundings
 from bilink.serving.facts import Facts
 from bilink.serving.names import Names
-from bilink.theory.describe import kept_bounds
-from bilink.theory.relations import RelationFacts, facts_of
+from bilink.serving.relation_cards import RelationCards
 
-MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
 LONGEST_SEARCH = 120.0  # seconds
 SHOWN = 24  # facts of an entity that are shown for each relation and direction
 EXAMPLES = 3
@@ -49,6 +34,7 @@ class Explorer:
         self.relations = Names(relations, self._counts)
         self.pairs = lru_cache(64)(self._pairs)  # these take long
         self.chance = run.probability  # from triples and scores to probabilities, or None
+        self._cards = RelationCards(run)
         self.warm_up()
 
     def warm_up(self) -> None:
@@ -163,8 +149,8 @@ class Explorer:
             "relation": answer.relation,
             "tail": answer.tail,
             "label": printable(answer.label),
-            "score": _finite(answer.score),
-            "probability": _finite(answer.probability),
+            "score": finite(answer.score),
+            "probability": finite(answer.probability),
             "rank": answer.rank,
             "known": answer.known,
             "head_label": printable(entities.labels.get(answer.head, answer.head)),
@@ -193,8 +179,8 @@ class Explorer:
                     "head": names[h],
                     "relation": verbs[r],
                     "tail": names[t],
-                    "score": _finite(score),
-                    "probability": _finite(probability),
+                    "score": finite(score),
+                    "probability": finite(probability),
                     "known": self.facts.holds(h, r, t),
                 }
                 for (h, r, t), score, probability in zip(rows, scores, chances, strict=True)
@@ -241,7 +227,7 @@ class Explorer:
         best = best[np.lexsort((best, -similarity[best]))]
         return {
             "neighbours": [
-                {**self._entity(int(j)), "similarity": _finite(similarity[j])} for j in best
+                {**self._entity(int(j)), "similarity": finite(similarity[j])} for j in best
             ]
         }
 
@@ -264,92 +250,13 @@ class Explorer:
     def relation(self, name: str) -> dict[str, Any]:
         """A relation in numbers, what models can make of it, how far its scores can be trusted."""
         r = self.relations.find(name)
-        statistics = asdict(self._statistics[r])
-        wanted = ("train", "valid", "test", "heads", "tails", "tails_per_head", "heads_per_tail")
-        return {
-            **self._relation(r),
-            **{key: statistics[key] for key in (*wanted, "category", "symmetry", "reflexivity")},
-            "related": [self._related_to(r, pair) for pair in self._alike if r in _ends(pair)],
-            "theory": self._theory(r),
-            "calibration": self._reliability(r),
-            "weights": self._weights.get(self.graph.relations.names[r]),
-        }
-
-    def _related_to(self, r: int, pair: RelatedRelations) -> dict[str, Any]:
-        other = pair.second if r == pair.first else pair.first
-        return {**self._relation(other), "kind": pair.kind, "shared": pair.shared}
-
-    def _theory(self, r: int) -> dict[str, Any]:
-        """What no model of a family can do, whatever its size; the bounds if they are known."""
-        facts = self._relation_facts[r]
-        bounds = kept_bounds(facts)
-        return {
-            "facts": len(facts),
-            "symmetric": facts.symmetric,
-            "lost_by_distmult": facts.lost_by_distmult(),
-            "lost_by_transe": facts.lost_by_transe(),
-            "rounding_rank": None if bounds is None else [bounds.lower, bounds.upper],
-        }
-
-    def _reliability(self, r: int) -> dict[str, Any] | None:
-        """How often answers to questions of the test split are right, by their probability."""
-        if self._judged is None:
-            return None
-        relations, chances, right = self._judged
-        mine = relations == r
-        bins = min(MOST_BINS, int(mine.sum()) // LEAST_IN_BIN)
-        if bins < 2:
-            return None
-        found = reliability(chances[mine], right[mine], bins)
-        return {
-            "error": found.ece,
-            "said": found.predicted.tolist(),
-            "true": found.observed.tolist(),
-            "count": found.counts.tolist(),
-        }
-
-    @cached_property
-    def _judged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Answers to the questions of the test split: relation, probability, whether right."""
-        if self.chance is None:
-            return None
-        try:
-            found = find_examples(self.run.scorer, self.graph, "test", "answers")
-        except DataError:  # there are none
-            return None
-        return found.relations, self.chance(found.triples, found.scores), found.labels
-
-    @cached_property
-    def _relation_facts(self) -> list[RelationFacts]:
-        return facts_of(self.graph, SPLITS)
-
-    @cached_property
-    def _statistics(self) -> list[RelationStatistics]:
-        return relation_statistics(self.graph)
-
-    @cached_property
-    def _alike(self) -> list[RelatedRelations]:
-        return related_relations(self.graph)
+        card = self._cards.card(r)
+        card["related"] = [{**self._relation(row.pop("id")), **row} for row in card["related"]]
+        return {**self._relation(r), **card}
 
     def weights(self) -> dict[str, Any]:
         """Which share of the score each member of the ensemble carries, by relation and side."""
-        return {"members": self._members, "relations": list(self._weights.values())}
-
-    @cached_property
-    def _members(self) -> list[str]:
-        return list(self.run.members) if isinstance(self.run, CombinedRun) else []
-
-    @cached_property
-    def _weights(self) -> dict[str, dict[str, Any]]:
-        if not isinstance(self.run, CombinedRun):
-            return {}
-        return {
-            row["relation"]: {
-                "relation": row["relation"],
-                **{side: [row[f"{side} {name}"] for name in self._members] for side in SIDES},
-            }
-            for row in self.run.shares()
-        }
+        return {"members": self._cards.members, "relations": list(self._cards.weights.values())}
 
     # -- doubts and the map -----------------------------------------------------------------------
 
@@ -368,8 +275,7 @@ class Explorer:
 
     @cached_property
     def _doubts(self) -> list[dict[str, Any]] | None:
-        kept = kept_doubts(self.run)
-        return None if kept is None else [_doubt(row) for row in kept if _is_doubt(row)]
+        return doubts_of(self.run)
 
     def map(self, relation: str | None = None) -> dict[str, Any]:
         """Every entity as a point; with a relation, whether it stands before or after that one."""
@@ -400,47 +306,3 @@ def _alarm() -> Callable[[], bool]:
     """Becomes true when a search has taken too long for anyone to wait."""
     end = time.monotonic() + LONGEST_SEARCH
     return lambda: time.monotonic() > end
-
-
-_NAMED = ("name", "label")
-
-
-def _is_doubt(row: Any) -> bool:
-    """Whether a row of the file is what it should be."""
-    ends = ("head", "relation", "tail", "head_label", "relation_label", "tail_label")
-    if not (isinstance(row, dict) and all(isinstance(row.get(end), str) for end in ends)):
-        return False
-    best = row.get("suggestion")
-    numbers = [row.get("probability"), row.get("score")]
-    if best is not None:
-        if not (isinstance(best, dict) and all(isinstance(best.get(x), str) for x in _NAMED)):
-            return False
-        numbers.append(best.get("probability"))
-    return all(number is None or isinstance(number, int | float) for number in numbers)
-
-
-def _doubt(row: dict[str, Any]) -> dict[str, Any]:
-    best = row.get("suggestion")
-    names = ("head", "relation", "tail")
-    return {
-        **{name: row[name] for name in names},
-        **{f"{name}_label": printable(row[f"{name}_label"]) for name in names},
-        "probability": _finite(row.get("probability")),
-        "score": _finite(row.get("score")),
-        "side": row.get("side"),
-        "suggestion": None
-        if best is None
-        else {
-            "name": best["name"],
-            "label": printable(best["label"]),
-            "probability": _finite(best["probability"]),
-        },
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _ends(pair: RelatedRelations) -> tuple[int, int]:
-    return pair.first, pair.second
