@@ -71,6 +71,15 @@ def test_old_entities_stay_and_new_ones_are_finite(name):
     np.testing.assert_array_equal(more.entities, again.entities)
 
 
+def test_small_blocks_of_scores_change_no_more_than_rounding(monkeypatch):
+    graph, model = random_graph(), random_model("complex")
+    facts = np.array([[12, r, t] for r in range(3) for t in range(6)])
+    whole = fold_in(Frozen.of(model, graph), facts, 1)
+    monkeypatch.setattr("bilink.training.fold_in._BYTES", 8 * 12 * 2)  # two questions
+    parts = fold_in(Frozen.of(model, graph), facts, 1)
+    np.testing.assert_allclose(parts.entities, whole.entities, atol=1e-4)
+
+
 @pytest.fixture(scope="module")
 def atlas():
     return bilink.train("atlas", "complex", 20, epochs=20, threads=1, validation_triples=0)

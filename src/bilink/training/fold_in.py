@@ -38,6 +38,7 @@ OTHERS = 0.05  # weight of the facts of others, which are compared with their an
 RIVALS = 200  # for each place where x stands: half of them seen there, half any entity
 ASKED = 100  # facts of others for each place, and as many of any relation and side
 STEPS = 50
+_BYTES = 64 * 2**20  # of scores that are held at once
 _SAMPLE = 64  # facts that β is found from
 _GIVEN: dict[Side, int] = {"head": 2, "tail": 0}
 
@@ -223,13 +224,18 @@ def _own_questions(
     for tail, side in enumerate(SIDES):
         here = tails == tail
         own[here] = frozen.queries(rows[here], relations[here], tail)
-        here &= others < len(frozen.model.entities)
-        if here.any():
+        asked = np.flatnonzero(here & (others < len(frozen.model.entities)))
+        for some in np.array_split(asked, -(-len(asked) // _block(frozen.model.scorer)) or 1):
             scores = _rival_scores(
-                frozen.model.scorer, side, others[here], relations[here], frozen.known
+                frozen.model.scorer, side, others[some], relations[some], frozen.known
             )
-            totals[here] = _log_sum(scores * scores.dtype.type(frozen.beta))
+            totals[some] = _log_sum(scores * scores.dtype.type(frozen.beta))
     return own, totals
+
+
+def _block(scorer: Scorer) -> int:
+    """How many questions are asked at once."""
+    return max(1, _BYTES // (scorer.dtype.itemsize * scorer.n_entities))
 
 
 def _rivals(
