@@ -56,6 +56,13 @@ def test_map_gives_results_in_order(executor):
     assert list(executor.map(jobs.square, [])) == []
 
 
+def test_map_ends_when_it_is_told(executor):
+    found = []
+    for result in executor.map(jobs.square, range(50), lambda: len(found) == 3):
+        found.append(result)
+    assert found == [0, 1, 4]
+
+
 def test_an_item_whose_worker_dies_is_given_to_another(executor, tmp_path):
     assert list(executor.map(partial(jobs.die_once, tmp_path), range(6))) == list(range(6))
     assert (tmp_path / "3").exists()

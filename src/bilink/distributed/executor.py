@@ -59,16 +59,22 @@ class Executor(ABC):
     def start(self, function: Job) -> AbstractContextManager[Pool]:
         """Workers for ``function``, which is sent to each of them once."""
 
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    def map(
+        self,
+        function: Callable[[Any], Any],
+        items: Iterable[Any],
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Any]:
         """Like the built-in ``map``: results in the order of ``items``.
 
-        An item whose worker dies is given to another one.
+        An item whose worker dies is given to another one.  Once ``should_stop`` is true, there are
+        no more results, and what still runs is ended.
         """
         waiting, running, losses = enumerate(items), dict[int, tuple[int, Any]](), dict[int, int]()
         results: dict[int, Any] = {}
         with self.start(partial(_call, function)) as pool:
             for position in itertools.count():
-                while position not in results:
+                while position not in results and not should_stop():
                     while len(running) < self.workers and (job := next(waiting, None)):
                         running[pool.submit(job[1])] = job
                     if not running:
@@ -82,6 +88,8 @@ class Executor(ABC):
                         if event.kind == "failed" or losses[place] == LOSSES:
                             raise WorkerError(f"item {place + 1} was not done: {event.value}")
                         running[pool.submit(item)] = (place, item)
+                if should_stop():
+                    return
                 yield results.pop(position)
 
 

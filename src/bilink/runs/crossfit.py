@@ -32,8 +32,10 @@ class Workers(Protocol):
 
     threads: int
 
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Like the built-in ``map``."""
+    def map(
+        self, function: Callable[[Any], Any], items: Iterable[Any], should_stop: ShouldStop
+    ) -> Iterator[Any]:
+        """Like the built-in ``map``, but that it ends once ``should_stop`` is true."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +113,9 @@ def cross_fit(
     if work is not None:
         _make(Path(work))
     if workers is not None:
-        paths = list(workers.map(_train_in_folder, items))
+        paths = list(workers.map(_train_in_folder, items, should_stop))
+        if len(paths) < folds:
+            return None
         return CrossFit(fold, [read_trained(RunFolder(path)) for path in paths])
     runs = []
     for i, (job, path) in enumerate(items):
