@@ -69,6 +69,15 @@ def sum_row(row):
 
 
 @reduction
+def dot(left, right):
+    """⟨left, right⟩."""
+    total = left[0] * right[0]
+    for k in range(1, left.shape[0]):
+        total += left[k] * right[k]
+    return total
+
+
+@reduction
 def max_row(row):
     """The largest entry of a row."""
     top = row[0]
@@ -323,6 +332,20 @@ def sampled_slopes(
         beaten[i] = best > answer
 
 
+@kernel
+def row_products(first, last, left, right, out):
+    """out[i] = ⟨left[i], right[i]⟩."""
+    for i in range(first, last):
+        out[i] = dot(left[i], right[i])
+
+
+@kernel
+def add_scaled_rows(first, last, rows, factors, into):
+    """into[i] += factors[i] · rows[i]."""
+    for i in range(first, last):
+        add_scaled(rows[i], factors[i], into[i])
+
+
 # -- slopes to steps -------------------------------------------------------------------------------
 
 
@@ -349,7 +372,7 @@ def move_rows(
             for k in range(row.shape[0]):
                 row[k] -= rate * slope[k]
         elif optimizer == ROW_ADAGRAD:
-            state[0] += square(slope) / np.float32(row.shape[0])
+            state[0] += dot(slope, slope) / np.float32(row.shape[0])
             factor = rate / np.sqrt(state[0] + EPSILON)
             for k in range(row.shape[0]):
                 row[k] -= factor * slope[k]
@@ -364,12 +387,3 @@ def move_rows(
                 state[k] = a * state[k] + c * g
                 moment[k] = b * moment[k] + d * (g * g)
                 row[k] -= factor * state[k] / (np.sqrt(moment[k]) + ADAM_EPSILON)
-
-
-@reduction
-def square(row):
-    """‖row‖²."""
-    total = row[0] * row[0]
-    for k in range(1, row.shape[0]):
-        total += row[k] * row[k]
-    return total

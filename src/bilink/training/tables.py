@@ -135,12 +135,14 @@ class EntityTable(Table):
         right, own = self._product.candidates(rivals), self._product.candidates(own_rows)
         scores = self._scores(len(left), len(right))
         np.matmul(left, right.T, out=scores)
+        answer_scores = np.empty(len(left), dtype=np.float32)
+        self._crew.spread(kernels.row_products, len(left), left, own, answer_scores)
         answer_slopes = np.empty(len(left), dtype=np.float32)
         self._crew.spread(
             kernels.sampled_slopes,
             len(left),
             scores,
-            np.einsum("ij,ij->i", left, own),
+            answer_scores,
             places_in(negatives, answers),
             batch.weights,
             len(self.params),
@@ -154,10 +156,10 @@ class EntityTable(Table):
         self._touched = np.zeros(len(self.params), dtype=bool)
         self._slopes = self._few_slopes
         self.add(self._product.pull_candidates(rivals, scores.T @ left), negatives)
-        column = answer_slopes[:, None]
-        self.add(self._product.pull_candidates(own_rows, column * left), answers)
+        own_slopes = answer_slopes[:, None] * left
+        self.add(self._product.pull_candidates(own_rows, own_slopes), answers)
         left_slopes = scores @ right
-        left_slopes += column * own
+        self._crew.spread(kernels.add_scaled_rows, len(left), own, answer_slopes, left_slopes)
         return left_slopes
 
     def add(self, slopes: np.ndarray, ids: np.ndarray) -> None:
