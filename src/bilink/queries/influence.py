@@ -2,8 +2,8 @@
 
 A step of training on a fact moves the rows of its head, relation and tail along the gradient of
 its score.  The score of the answer then moves by the inner product of the two gradients, over the
-rows that both share.  Here it is their cosine, summed over these rows, so that no row counts more for
-being long.  ``study/explanations.py`` holds it against training again without the facts.
+rows that both share.  Here it is their cosine, summed over these rows, so that no row counts more
+for being long.  ``study/explanations.py`` holds it against training again without the facts.
 """
 
 from typing import Any
