@@ -53,12 +53,14 @@ def test_models_one_by_one_and_then_their_ensemble(study):
 
 def test_the_picture_shows_each_model_and_the_ensemble(study, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from bilink.study.records_picture import draw_records, validations
+    from bilink.study.records_picture import draw_records, tests, validations
 
     records.run_records(study)
+    (study.out / "C" / "way.json").write_text('{"way": [[1, 0.1, 0.2, 0.3], [2, 0.2, 0.4, 0.5]]}')
     draw_records(study, tmp_path / "board.png")
+    assert tests(study.out / "C" / "way.json") == [(0.1, 0.2), (0.2, 0.4)]
     assert (tmp_path / "board.png").stat().st_size > 10_000
-    way = validations(study.out / "C" / "history.jsonl")
+    way = validations(study.out / "C")
     assert [mrr > 0 for _, mrr in way] == [True, True]
     assert way[0][0] < way[1][0]
-    assert validations(study.out / "R+C (stack)" / "history.jsonl") == []
+    assert validations(study.out / "R+C (stack)") == []

@@ -24,10 +24,11 @@ def draw_records(study: Study, path: Path) -> None:
     for name in pieces_of(study):
         row, colour = row_of(study, name), _COLOURS.get(name, _ENSEMBLE)
         minutes = row.minutes or 0.0
-        way = validations(study.out / name / "history.jsonl")
-        if way:
-            axis.plot(*zip(*way, strict=True), color=colour, linewidth=1, alpha=0.7)
-        axis.plot(minutes, row.mrr, "o" if way else "*", color=colour, markersize=8)
+        tested, validated = tests(study.out / name / "way.json"), validations(study.out / name)
+        for way, style in ((tested, "-"), (validated, "--")):
+            if way:
+                axis.plot(*zip(*way, strict=True), style, color=colour, linewidth=1)
+        axis.plot(minutes, row.mrr, "o" if validated else "*", color=colour, markersize=8)
         axis.annotate(
             f"{row.title} {row.mrr:.3f}",
             (minutes, row.mrr),
@@ -68,8 +69,8 @@ def _finish(axis: Any, data: str) -> None:
     axis.set_xlabel("minutes of training on two cores")
     axis.set_ylabel("MRR")
     axis.set_title(
-        f"{data}: test (dots); valid, filtered without test, so lower (lines); others (dotted), "
-        "with numbers per entity",
+        f"{data}: test (dots, lines on the way); valid, not filtered by test, so lower (dashed); "
+        "others (dotted)",
         fontsize=9,
         loc="left",
     )
@@ -77,8 +78,17 @@ def _finish(axis: Any, data: str) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def validations(history: Path) -> list[tuple[float, float]]:
+def tests(path: Path) -> list[tuple[float, float]]:
+    """(minutes so far, test MRR) as ``study/time_to_quality.py`` has written them, if it has."""
+    if not path.exists():
+        return []
+    rows = json.loads(path.read_text(encoding="utf-8"))["way"]
+    return [(minutes, mrr) for _, minutes, mrr, _ in rows]
+
+
+def validations(piece: Path) -> list[tuple[float, float]]:
     """(minutes so far, validation MRR) of a run, of which only the history is kept."""
+    history = piece / "history.jsonl"
     if not history.exists():
         return []
     rows = [json.loads(line) for line in history.read_text(encoding="utf-8").splitlines()]
