@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import bilink
+from bilink.models.scorer import model_scorer
 from bilink.runs.job import prepare
 from bilink.study.records import record_settings
 from bilink.training.engines import make_engine
@@ -48,7 +49,8 @@ def main():
         engine.run_epoch(epoch)
         seconds += time.perf_counter() - started
         if (epoch + 1) % options.every == 0:
-            found = bilink.rank_entities(model.scorer, graph, triples=sample).metrics()
+            scorer = model_scorer(model.family, model.entities, model.relations)  # as they are now
+            found = bilink.rank_entities(scorer, graph, triples=sample).metrics()
             way.append([epoch + 1, seconds / 60, found["mrr"], found["hits@10"]])
             print("epoch {}: {:.1f} min, MRR {:.3f}, Hits@10 {:.3f}".format(*way[-1]), flush=True)
         if seconds > 60 * options.minutes:

@@ -186,6 +186,18 @@ def test_folds_are_trained_in_other_processes_as_well(run, tmp_path):
         cross_fit(run, 2, workers=LocalExecutor(1, 1))
 
 
+def test_folds_in_other_processes_can_be_stopped_and_gone_on_with(run, tmp_path):
+    work = tmp_path / "work"
+    places = {"folds": 2, "work": work, "workers": LocalExecutor(1, 1)}
+    first_is_done = (work / "fold-0" / "model.safetensors").exists
+    assert bilink.audit(run, **places, should_stop=first_is_done) is None
+    before = (work / "fold-0" / "model.safetensors").stat().st_mtime_ns
+    found = bilink.audit(run, **places)
+    assert (work / "fold-0" / "model.safetensors").stat().st_mtime_ns == before
+    alone = bilink.audit(run, folds=2, work=tmp_path / "alone")
+    np.testing.assert_allclose(found.values, alone.values, atol=1e-6)
+
+
 def test_a_work_folder_with_other_things_is_left_alone(run, tmp_path):
     work = tmp_path / "work"
     work.mkdir()

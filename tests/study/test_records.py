@@ -63,4 +63,5 @@ def test_the_picture_shows_each_model_and_the_ensemble(study, tmp_path):
     way = validations(study.out / "C")
     assert [mrr > 0 for _, mrr in way] == [True, True]
     assert way[0][0] < way[1][0]
-    assert validations(study.out / "R+C (stack)") == []
+    assert (study.out / "T+C (stack)").exists()
+    assert validations(study.out / "T+C (stack)") == []

@@ -75,6 +75,21 @@ def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
     assert pictures.draw([Study("atlas", "improved", **places)], tmp_path / "none") == []
 
 
+def test_a_piece_is_void_when_an_option_changes_and_not_when_it_is_said(tiny, tmp_path):
+    plain = Study("atlas", "paper", out=tmp_path, work=tmp_path)
+
+    def key(**options):
+        settings = {"H": {**plain.settings["H"], **options}}
+        return Study(
+            "atlas", "paper", out=tmp_path, work=tmp_path, settings=settings
+        )._determined_by(["H"])
+
+    assert key(seed=0, device="numpy") == key() == plain._determined_by(["H"])
+    assert key(seed=1) != key()
+    assert key(dim=7) != key()
+    assert key(**{"regularization": {"entity": 0.5}}) != key()
+
+
 def test_published_figures_stand_beside_ours(tiny, tmp_path, monkeypatch):
     study = Study("atlas", "paper", out=tmp_path / "out", work=tmp_path / "work")
     study.measure_model("H")

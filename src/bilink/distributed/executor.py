@@ -74,7 +74,7 @@ class Executor(ABC):
         results: dict[int, Any] = {}
         with self.start(partial(_call, function)) as pool:
             for position in itertools.count():
-                while position not in results and not should_stop():
+                while not (ended := should_stop()) and position not in results:
                     while len(running) < self.workers and (job := next(waiting, None)):
                         running[pool.submit(job[1])] = job
                     if not running:
@@ -88,7 +88,7 @@ class Executor(ABC):
                         if event.kind == "failed" or losses[place] == LOSSES:
                             raise WorkerError(f"item {place + 1} was not done: {event.value}")
                         running[pool.submit(item)] = (place, item)
-                if should_stop():
+                if ended:
                     return
                 yield results.pop(position)
 

@@ -1,4 +1,4 @@
-"""The loops over scores of the pair search (``pairs``, ``pair_tiles``): which pairs are kept.
+"""The loops over scores of the pair search (``pairs``, ``pair_scans``): which pairs are kept.
 
 The best pairs so far of a thread are a heap with its worst on top; ``bar`` is the score that all
 threads know to be reached by as many pairs as are wanted.

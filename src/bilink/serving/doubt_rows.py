@@ -1,11 +1,11 @@
 """The doubtful facts of a run as the page shows them, from the file that an audit left."""
 
-import math
 from typing import Any
 
 from bilink.data.vocabulary import printable
 from bilink.runs.crossfit import kept_doubts
 from bilink.runs.run import Run
+from bilink.serving.numbers import finite
 
 _NAMED = ("name", "label")
 
@@ -44,11 +44,6 @@ def _doubt(row: dict[str, Any]) -> dict[str, Any]:
         else {
             "name": best["name"],
             "label": printable(best["label"]),
-            "probability": finite(best["probability"]),
+            "probability": finite(best.get("probability")),
         },
     }
-
-
-def finite(value: float | None) -> float | None:
-    """A number that JSON knows, or None."""
-    return None if value is None or not math.isfinite(value) else float(value)

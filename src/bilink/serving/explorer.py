@@ -11,10 +11,11 @@ import bilink
 from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError, DataError
 from bilink.runs.run import Run
-from bilink.serving.doubt_rows import doubts_of, finite
+from bilink.serving.doubt_rows import doubts_of
 from bilink.serving.drawing import Map, directions, draw_map, surroundings
 from bilink.serving.facts import Facts
 from bilink.serving.names import Names
+from bilink.serving.numbers import finite
 from bilink.serving.relation_cards import RelationCards
 
 LONGEST_SEARCH = 120.0  # seconds
@@ -50,11 +51,10 @@ class Explorer:
 
     def info(self) -> dict[str, Any]:
         """The run and its graph in a few words."""
-        members = getattr(self.run, "members", None)
         return {
             "graph": self.graph.name,
             "run": repr(self.run),
-            "members": list(members) if members else [],
+            "members": self._cards.members,
             "entities": len(self.graph.entities),
             "relations": len(self.graph.relations),
             "facts": len(self.facts),

@@ -15,7 +15,7 @@ _ENSEMBLE = "#222222"
 
 
 def draw_records(study: Study, path: Path) -> None:
-    """Draw the way of each model on valid, and where it came to on test."""
+    """Draw the way of each model on valid, on test if that was looked at, and where it came to."""
     with needs("matplotlib", extra="plot", purpose="a picture"):
         from matplotlib.figure import Figure
 

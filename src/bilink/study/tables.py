@@ -6,7 +6,7 @@ from typing import Any
 
 from bilink.data.statistics import CATEGORIES
 from bilink.models.scorer import SIDES
-from bilink.study.wang2018 import NAMES, PAPERS, Study, combos, published
+from bilink.study.wang2018 import LIKE, NAMES, PAPERS, Study, combos, published
 
 NOTHING = "–"
 FITS = ("paper", "stack", "best", "average", "platt")  # in the order of the tables
@@ -48,7 +48,8 @@ def markdown(studies: Sequence[Study]) -> str:
     data = studies[0].data
     parts = [
         f"# {data}: the study of Wang et al. (2018)",
-        "Filtered by train, valid and test; ties realistic; settings chosen on valid. Made by "
+        "Filtered by train, valid and test; ties realistic; settings chosen on valid"
+        f"{f' of {LIKE[data]}' if data in LIKE else ''}. Made by "
         f"`bilink study wang2018 --data {data}`. *paper*: the paper's recipe and settings; "
         "*improved*: margin training with other settings; *(stack)*: weights per relation and "
         "side, fitted on valid and shrunk; *(paper)*: logistic regression on training "

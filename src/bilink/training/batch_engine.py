@@ -36,8 +36,8 @@ _REGULARIZERS = {"l2": kernels.L2, "n3": kernels.N3, "dura": kernels.DURA}
 class BatchEngine:
     """Moves the parameters of a model, one batch of questions after the other.
 
-    An epoch is determined by the parameters, the optimizer's state, the seed, the epoch's number
-    and the number of threads.
+    An epoch is determined by the parameters, the optimizer's state, the seed, the epoch's number,
+    the number of threads and the device, whose sums may be in any order on a GPU.
     """
 
     def __init__(self, model: Model, graph: Graph, config: TrainingConfig):

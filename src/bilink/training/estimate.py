@@ -51,7 +51,7 @@ def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
     parameters = model.entities.size + model.relations.size
     copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + config.softmax
     memory = copies * parameters * model.entities.itemsize + _BASE
-    memory += config.softmax * SCORES
+    memory += config.softmax * SCORES * (1 if config.device == "numpy" else 2)
     memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
     per_triple, threads = _probe(model, config)
     seconds = per_triple * len(graph.train) * config.epochs

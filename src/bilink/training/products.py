@@ -43,7 +43,7 @@ class SquaredDistance(InnerProduct):
         rows = np.empty((len(queries), queries.shape[1] + 2), dtype=queries.dtype)
         np.multiply(queries, 2, out=rows[:, :-2])
         rows[:, -2] = -1
-        rows[:, -1] = -np.einsum("ij,ij->i", queries, queries)
+        rows[:, -1] = -_squared_norms(queries)
         return rows
 
     def candidates(self, entities: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -51,7 +51,7 @@ class SquaredDistance(InnerProduct):
         if out is None:
             out = np.empty((len(entities), entities.shape[1] + 2), dtype=entities.dtype)
         out[:, :-2] = entities
-        out[:, -2] = (entities * entities).sum(1)
+        out[:, -2] = _squared_norms(entities)
         out[:, -1] = 1
         return out
 
@@ -62,6 +62,13 @@ class SquaredDistance(InnerProduct):
     def pull_candidates(self, entities: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Slope of e + 2 · slope of ‖e‖² · e."""
         return slopes[:, :-2] + 2 * slopes[:, -2:-1] * entities
+
+
+def _squared_norms(rows: np.ndarray) -> np.ndarray:
+    """‖row‖² of each row, without a copy where NumPy can do so."""
+    if isinstance(rows, np.ndarray):
+        return np.einsum("ij,ij->i", rows, rows)
+    return (rows * rows).sum(1)
 
 
 def product_of(comparison: Comparison) -> InnerProduct:

@@ -24,12 +24,11 @@ _OPTIMIZERS = {
 }
 
 
-class Table:
+class Stateful:
     """An array of parameters, and the optimizer's state for it."""
 
-    def __init__(self, params: np.ndarray, config: TrainingConfig, crew: Crew):
-        self.params, self._crew = params, crew
-        self._optimizer = _OPTIMIZERS[config.optimizer]
+    def __init__(self, params: np.ndarray, config: TrainingConfig):
+        self.params = params
         widths = {"adagrad": (None, 0), "sgd": (0, 0), "row-adagrad": (1, 0), "adam": (None, None)}
         self.first, self.second = (
             np.zeros((len(params), params.shape[1] if width is None else width), dtype=np.float32)
@@ -40,6 +39,15 @@ class Table:
     def state(self) -> dict[str, np.ndarray]:
         """The optimizer's arrays, by name."""
         return {"state": self.first, "second_state": self.second}
+
+
+class Table(Stateful):
+    """Parameters that are moved in NumPy arrays."""
+
+    def __init__(self, params: np.ndarray, config: TrainingConfig, crew: Crew):
+        super().__init__(params, config)
+        self._crew = crew
+        self._optimizer = _OPTIMIZERS[config.optimizer]
 
     def move(
         self,

@@ -19,29 +19,33 @@ from bilink.training.crew import Crew
 from bilink.training.kernels import EPSILON
 from bilink.training.products import InnerProduct
 from bilink.training.questions import Batch
-from bilink.training.tables import SCORES, Table, places_in
+from bilink.training.tables import SCORES, Stateful, places_in
 
-with needs("torch", extra="torch", purpose="a device"):
+with needs("torch", extra="torch", purpose="training on a device other than numpy"):
     import torch
 
 
-class TorchEntityTable(Table):
+class TorchEntityTable(Stateful):
     """The entities: a batch reads rows, is compared with candidates, adds slopes, moves."""
 
     def __init__(
         self, params: np.ndarray, config: TrainingConfig, crew: Crew, product: InnerProduct
     ):
-        super().__init__(params, config, crew)
-        self._config, self._product = config, product
+        super().__init__(params, config)
+        self._config, self._product, self._crew = config, product, crew
         self._root = config.distance == "plain"
         self._slopes: Any = None  # of this batch, by entity
+        self._few_slopes: Any = None  # zero but within a batch
         self._touched: Any = None  # which entities have slopes; None for all
         try:
             self._device = torch.device(config.device)
             torch.empty(1, device=self._device)
         except Exception as error:  # whatever a missing driver raises
-            reason = str(error).strip().splitlines()[0]
-            raise ConfigError(f"torch has no device {config.device!r} here: {reason}") from None
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ConfigError(
+                f"torch has no device {config.device!r} here ({reason}); set device=numpy to "
+                "train without it"
+            ) from None
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
@@ -49,6 +53,7 @@ class TorchEntityTable(Table):
         arrays = (self.params, self.first, self.second)
         tensors = [torch.from_numpy(array).to(self._device) for array in arrays]
         self._params, self._first, self._second = tensors
+        self._few_slopes = None
         threads = torch.get_num_threads()
         torch.set_num_threads(self._crew.threads)
         try:
@@ -102,7 +107,9 @@ class TorchEntityTable(Table):
             self._root,
         )
         batch.losses[:], batch.beaten[:] = losses.cpu(), beaten.cpu()
-        self._slopes = torch.zeros_like(self._params)
+        if self._few_slopes is None:
+            self._few_slopes = torch.zeros_like(self._params)
+        self._slopes = self._few_slopes
         self._touched = torch.zeros(len(self._params), dtype=torch.bool, device=self._device)
         self._add(self._product.pull_candidates(rivals, slopes.T @ queries), self._to(negatives))
         column = answer_slopes[:, None]
@@ -134,11 +141,15 @@ class TorchEntityTable(Table):
                 change = slopes
         self._first[rows], self._second[rows] = first, second
         self._params[rows] -= size * change
+        if self._touched is not None:
+            self._slopes[rows] = 0
 
     def _to(self, array: np.ndarray) -> Any:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def _lift(self, rows: Any) -> Any:
+        if not self._product.extra:
+            return rows
         wide = rows.new_empty(len(rows), rows.shape[1] + self._product.extra)
         return self._product.candidates(rows, wide)
 
@@ -158,7 +169,6 @@ def _softmax_slopes(
     scores: Any, starts: Any, answers: Any, weights: Any, smoothing: float, root: bool
 ) -> tuple[Any, Any, Any]:
     """Slopes of weighted cross-entropies, losses, shares of answers that are not the best."""
-    factors: Any = 1
     if root:
         scores, factors = _to_distances(scores)
     counts = starts.diff()
@@ -168,18 +178,18 @@ def _softmax_slopes(
     logs, nothing = scores.logsumexp(1), torch.zeros_like(weights)
     goals = nothing.index_add(0, rows, own * share[rows]) + smoothing * scores.mean(1)
     worse = (own < scores.amax(1)[rows]).to(scores.dtype)
-    slopes = (scores - logs[:, None]).exp_() * weights[:, None]
-    slopes -= weights[:, None] * (smoothing / scores.shape[1])
+    slopes = scores.sub_(logs[:, None]).exp_().mul_(weights[:, None])
+    slopes -= weights[:, None] * (smoothing / slopes.shape[1])
     slopes.index_put_((rows, answers), -(weights * share)[rows], accumulate=True)
-    return slopes * factors, logs - goals, nothing.index_add(0, rows, worse) / counts
+    if root:
+        slopes *= factors
+    return slopes, logs - goals, nothing.index_add(0, rows, worse) / counts
 
 
 def _sampled_slopes(
     scores: Any, answer_scores: Any, hits: Any, weights: Any, count: int, root: bool
 ) -> tuple[Any, Any, Any, Any]:
     """Slopes of the negatives and of the answers, losses, and whether a negative is better."""
-    factors: Any = 1
-    answer_factors: Any = 1
     if root:
         scores, factors = _to_distances(scores)
         answer_scores, answer_factors = _to_distances(answer_scores)
@@ -189,9 +199,12 @@ def _sampled_slopes(
     top = torch.maximum(best, answer_scores)
     wrong = (scores.shape[1] - (hits >= 0).to(scores.dtype)).clamp_min(1)
     scale = (count - 1) / wrong
-    odds, own = (scores - top[:, None]).exp_(), (answer_scores - top).exp()
+    odds, own = scores.sub_(top[:, None]).exp_(), (answer_scores - top).exp()
     total = own + scale * odds.sum(1)
-    slopes = odds * (weights * scale / total)[:, None] * factors
-    answer_slopes = weights * (own / total - 1) * answer_factors
+    slopes = odds.mul_((weights * scale / total)[:, None])
+    answer_slopes = weights * (own / total - 1)
+    if root:
+        slopes *= factors
+        answer_slopes *= answer_factors
     losses = total.log() + top - answer_scores
     return slopes, answer_slopes, losses, (best > answer_scores).to(scores.dtype)
