@@ -7,7 +7,6 @@ cross-entropy, autograd, Adagrad), with the same shared negatives.
 """
 
 import argparse
-import importlib.util
 import time
 
 import numpy as np
@@ -77,12 +76,6 @@ def main():
         )
         row = {"candidates": title, "facts/s": facts / mine, "× products": mine / bare}
         row["goal"] = limit
-        if importlib.util.find_spec("torch"):
-            told = {"negatives": negatives, "batch_size": batch, "device": "cpu"}
-            numpy, torch = best_in_turn(
-                ours(graph, facts, told | {"device": "numpy"}), ours(graph, facts, told)
-            )
-            row["on torch's CPU, × numpy"] = torch / numpy
         if not options.no_peers:
             arrays = {"train": graph.train, "sizes": [count, len(graph.relations)]}
             for peer in ("pykeen", "torch"):
