@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from bilink._jit import kernel, reduction, verb
-from bilink.training.kernels import EPSILON, mix
+from bilink.training.kernels import mix
 
 ADAGRAD, SGD, ROW_ADAGRAD, ADAM = 0, 1, 2, 3  # optimisers
 L2, N3, DURA = 0, 1, 2  # regularisers
 ADAM_MEAN, ADAM_SQUARE = 0.9, 0.999  # how much of the running means each step keeps
 ADAM_EPSILON = np.float32(1e-8)
+# Under Adagrad's root.  At the start of a run from small values, the slopes of a batch's mean are
+# 1e-9 and less; a larger one would swallow their squares, and the first epochs with them.
+EPSILON = np.float32(1e-24)
 LOWEST = np.float32(-87.0)  # exp of less is no normal number in single precision
 NOWHERE = np.float32(1e-12)  # a squared distance whose root has no slope
 

@@ -13,10 +13,15 @@ import numpy as np
 
 from bilink._extras import needs
 from bilink.errors import ConfigError
-from bilink.training.batch_kernels import ADAM_EPSILON, ADAM_MEAN, ADAM_SQUARE, NOWHERE
+from bilink.training.batch_kernels import (
+    ADAM_EPSILON,
+    ADAM_MEAN,
+    ADAM_SQUARE,
+    EPSILON,
+    NOWHERE,
+)
 from bilink.training.config import TrainingConfig
 from bilink.training.crew import Crew
-from bilink.training.kernels import EPSILON
 from bilink.training.products import InnerProduct
 from bilink.training.questions import Batch
 from bilink.training.tables import SCORES, Stateful, places_in
