@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bilink._jit import kernel, reduction, verb
+from bilink.models.inner import dot
 from bilink.training.kernels import mix
 
 ADAGRAD, SGD, ROW_ADAGRAD, ADAM = 0, 1, 2, 3  # optimisers
@@ -68,15 +69,6 @@ def sum_row(row):
     total = row[0]
     for j in range(1, row.shape[0]):
         total += row[j]
-    return total
-
-
-@reduction
-def dot(left, right):
-    """⟨left, right⟩."""
-    total = left[0] * right[0]
-    for k in range(1, left.shape[0]):
-        total += left[k] * right[k]
     return total
 
 
