@@ -284,7 +284,9 @@ def sampled_slopes(
     first,
     last,
     scores,
-    answer_scores,
+    left,
+    own,
+    starts,
     hits,
     weights,
     count,
@@ -295,50 +297,55 @@ def sampled_slopes(
 ):
     """Turn scores of shared negatives into slopes, in place; those of the answers go aside.
 
-    The sum over the ``count`` − 1 wrong candidates is estimated by the sample's, scaled up; a
-    negative that is the answer itself, at hits[i], is left out (−1 where there is none).
+    The answers of row i are the rows of ``own`` from starts[i] on and share its target evenly.
+    The sum over the wrong ones of ``count`` candidates is estimated by the sample's, scaled up; a
+    negative that is answer a of its row, at hits[a], is left out (−1 where there is none).
     """
     size = scores.shape[1]
     factors = np.empty(size if root else 0, dtype=scores.dtype)
     for i in range(first, last):
-        row = scores[i]
-        answer, answer_factor = answer_scores[i], np.float32(1)
+        row, answers = scores[i], answer_slopes[starts[i] : starts[i + 1]]
         if root:
             to_distances(row, factors)
-            distance = np.sqrt(max(-answer, NOWHERE))
-            answer, answer_factor = -distance, np.float32(0.5) / distance
         wrong = size
-        if hits[i] >= 0:
-            row[hits[i]] = -np.inf
-            wrong -= 1
+        for a in range(starts[i], starts[i + 1]):
+            answer_slopes[a] = dot(left[i], own[a])
+            if root:
+                answer_slopes[a] = -np.sqrt(max(-answer_slopes[a], NOWHERE))
+            if hits[a] >= 0:
+                row[hits[a]] = -np.inf
+                wrong -= 1
         best = max_row(row)
-        top = max(best, answer)
+        top = max(best, max_row(answers))
         exp_row(row, top)
-        if hits[i] >= 0:
-            row[hits[i]] = 0
-        scale = (count - 1) / max(wrong, 1)
-        own = np.exp(answer - top)
-        total = own + scale * sum_row(row)
+        scale = (count - len(answers)) / max(wrong, 1)
+        total, goal, worse = 0.0, 0.0, 0
+        for a in range(starts[i], starts[i + 1]):
+            if hits[a] >= 0:
+                row[hits[a]] = 0
+            total += np.exp(answer_slopes[a] - top)
+            goal += answer_slopes[a]
+            worse += best > answer_slopes[a]
+        total += scale * sum_row(row)
         scale_row(row, np.float32(weights[i] * scale / total))
-        answer_slopes[i] = np.float32(weights[i] * (own / total - 1)) * answer_factor
+        share = 1 / len(answers)
+        for a in range(starts[i], starts[i + 1]):
+            answer = answer_slopes[a]
+            slope = np.float32(weights[i] * (np.exp(answer - top) / total - share))
+            answer_slopes[a] = slope * (np.float32(-0.5) / answer) if root else slope
         if root:
             times_row(row, factors)
-        losses[i] = np.log(total) + top - answer
-        beaten[i] = best > answer
+        losses[i] = np.log(total) + top - goal * share
+        beaten[i] = worse * share
 
 
 @kernel
-def row_products(first, last, left, right, out):
-    """out[i] = ⟨left[i], right[i]⟩."""
+def pull_answers(first, last, left, own, starts, answer_slopes, left_slopes, own_slopes):
+    """Add what the answers' slopes make of the left side; note what they make of the answers."""
     for i in range(first, last):
-        out[i] = dot(left[i], right[i])
-
-
-@kernel
-def add_scaled_rows(first, last, rows, factors, into):
-    """into[i] += factors[i] · rows[i]."""
-    for i in range(first, last):
-        add_scaled(rows[i], factors[i], into[i])
+        for a in range(starts[i], starts[i + 1]):
+            add_scaled(own[a], answer_slopes[a], left_slopes[i])
+            own_slopes[a, :] = answer_slopes[a] * left[i]
 
 
 # -- slopes to steps -------------------------------------------------------------------------------

@@ -138,10 +138,6 @@ class TrainingConfig:
         for name, plain in foreign.items():
             if (value := _get(self, name)) != plain:
                 raise ConfigError(f"{name}={value} does not go with the {kind} loss; leave it out")
-        if self.softmax and self.negatives and self.questions != "per-fact":
-            raise ConfigError(
-                f"questions={self.questions} goes with all entities as candidates; set negatives=0"
-            )
         if self.softmax and self.negatives and self.label_smoothing:
             raise ConfigError(
                 "label_smoothing goes with all entities as candidates; set negatives=0"

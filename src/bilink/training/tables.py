@@ -137,21 +137,21 @@ class EntityTable(Table):
         return left_slopes
 
     def compare_some(self, left: np.ndarray, batch: Batch, negatives: np.ndarray) -> np.ndarray:
-        """The same, where the candidates are the answer and ``negatives``, in ascending order."""
-        answers = batch.questions.answers
-        rivals, own_rows = self.params[negatives], self.params[answers]
+        """The same, where the candidates are the answers and ``negatives``, in ascending order."""
+        asked = batch.questions
+        rivals, own_rows = self.params[negatives], self.params[asked.answers]
         right, own = self._product.candidates(rivals), self._product.candidates(own_rows)
         scores = self._scores(len(left), len(right))
         np.matmul(left, right.T, out=scores)
-        answer_scores = np.empty(len(left), dtype=np.float32)
-        self._crew.spread(kernels.row_products, len(left), left, own, answer_scores)
-        answer_slopes = np.empty(len(left), dtype=np.float32)
+        answer_slopes = np.empty(len(own), dtype=np.float32)
         self._crew.spread(
             kernels.sampled_slopes,
             len(left),
             scores,
-            answer_scores,
-            places_in(negatives, answers),
+            left,
+            own,
+            asked.starts,
+            places_in(negatives, asked.answers),
             batch.weights,
             len(self.params),
             self._root,
@@ -159,15 +159,23 @@ class EntityTable(Table):
             batch.losses,
             batch.beaten,
         )
+        left_slopes, own_slopes = scores @ right, np.empty_like(own)
+        self._crew.spread(
+            kernels.pull_answers,
+            len(left),
+            left,
+            own,
+            asked.starts,
+            answer_slopes,
+            left_slopes,
+            own_slopes,
+        )
         if self._few_slopes.shape != self.params.shape:
             self._few_slopes = np.zeros_like(self.params)
         self._touched = np.zeros(len(self.params), dtype=bool)
         self._slopes = self._few_slopes
         self.add(self._product.pull_candidates(rivals, scores.T @ left), negatives)
-        own_slopes = answer_slopes[:, None] * left
-        self.add(self._product.pull_candidates(own_rows, own_slopes), answers)
-        left_slopes = scores @ right
-        self._crew.spread(kernels.add_scaled_rows, len(left), own, answer_slopes, left_slopes)
+        self.add(self._product.pull_candidates(own_rows, own_slopes), asked.answers)
         return left_slopes
 
     def add(self, slopes: np.ndarray, ids: np.ndarray) -> None:

@@ -99,14 +99,17 @@ class TorchEntityTable(Stateful):
         return left_slopes.cpu().numpy()
 
     def compare_some(self, left: np.ndarray, batch: Batch, negatives: np.ndarray) -> np.ndarray:
-        """The same, where the candidates are the answer and ``negatives``, in ascending order."""
-        answers = batch.questions.answers
-        rivals, own_rows = self._params[self._to(negatives)], self._params[self._to(answers)]
+        """The same, where the candidates are the answers and ``negatives``, in ascending order."""
+        asked = batch.questions
+        rivals = self._params[self._to(negatives)]
+        own_rows = self._params[self._to(asked.answers)]
         right, own, queries = self._lift(rivals), self._lift(own_rows), self._to(left)
+        rows = _rows_of(self._to(asked.starts))
         slopes, answer_slopes, losses, beaten = _sampled_slopes(
             queries @ right.T,
-            (queries * own).sum(1),
-            self._to(places_in(negatives, answers)),
+            (queries[rows] * own).sum(1),
+            rows,
+            self._to(places_in(negatives, asked.answers)),
             self._to(batch.weights),
             len(self._params),
             self._root,
@@ -118,8 +121,9 @@ class TorchEntityTable(Stateful):
         self._touched = torch.zeros(len(self._params), dtype=torch.bool, device=self._device)
         self._add(self._product.pull_candidates(rivals, slopes.T @ queries), self._to(negatives))
         column = answer_slopes[:, None]
-        self._add(self._product.pull_candidates(own_rows, column * queries), self._to(answers))
-        return (slopes @ right + column * own).cpu().numpy()
+        own_slopes = self._product.pull_candidates(own_rows, column * queries[rows])
+        self._add(own_slopes, self._to(asked.answers))
+        return (slopes @ right).index_add_(0, rows, column * own).cpu().numpy()
 
     def add(self, slopes: np.ndarray, ids: np.ndarray) -> None:
         """Add slopes in some rows; a row may come more than once."""
@@ -177,8 +181,7 @@ def _softmax_slopes(
     if root:
         scores, factors = _to_distances(scores)
     counts = starts.diff()
-    rows = torch.arange(len(scores), device=scores.device).repeat_interleave(counts)
-    answers = answers.long()
+    rows, answers = _rows_of(starts), answers.long()
     own, share = scores[rows, answers], (1 - smoothing) / counts
     logs, nothing = scores.logsumexp(1), torch.zeros_like(weights)
     goals = nothing.index_add(0, rows, own * share[rows]) + smoothing * scores.mean(1)
@@ -192,24 +195,34 @@ def _softmax_slopes(
 
 
 def _sampled_slopes(
-    scores: Any, answer_scores: Any, hits: Any, weights: Any, count: int, root: bool
+    scores: Any, own: Any, rows: Any, hits: Any, weights: Any, count: int, root: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """Slopes of the negatives and of the answers, losses, and whether a negative is better."""
+    """Slopes of the negatives and of the answers, losses, shares of answers that are beaten.
+
+    ``own`` are the answers' scores, ``rows`` whose answers they are, ``hits`` which negatives.
+    """
     if root:
         scores, factors = _to_distances(scores)
-        answer_scores, answer_factors = _to_distances(answer_scores)
-    hit = (hits >= 0).nonzero()[:, 0]
-    scores[hit, hits[hit]] = -torch.inf
+        own, own_factors = _to_distances(own)
+    hit, nothing = hits >= 0, torch.zeros_like(weights)
+    counts = nothing.index_add(0, rows, torch.ones_like(own))
+    hit_counts = nothing.index_add(0, rows, hit.to(own.dtype))
+    scores[rows[hit], hits[hit]] = -torch.inf
     best = scores.amax(1)
-    top = torch.maximum(best, answer_scores)
-    wrong = (scores.shape[1] - (hits >= 0).to(scores.dtype)).clamp_min(1)
-    scale = (count - 1) / wrong
-    odds, own = scores.sub_(top[:, None]).exp_(), (answer_scores - top).exp()
-    total = own + scale * odds.sum(1)
+    top = best.scatter_reduce(0, rows, own, "amax")
+    scale = (count - counts) / (scores.shape[1] - hit_counts).clamp_min(1)
+    odds, own_odds = scores.sub_(top[:, None]).exp_(), (own - top[rows]).exp()
+    total = nothing.index_add(0, rows, own_odds) + scale * odds.sum(1)
     slopes = odds.mul_((weights * scale / total)[:, None])
-    answer_slopes = weights * (own / total - 1)
+    own_slopes = weights[rows] * (own_odds / total[rows] - 1 / counts[rows])
     if root:
         slopes *= factors
-        answer_slopes *= answer_factors
-    losses = total.log() + top - answer_scores
-    return slopes, answer_slopes, losses, (best > answer_scores).to(scores.dtype)
+        own_slopes *= own_factors
+    losses = total.log() + top - nothing.index_add(0, rows, own) / counts
+    beaten = nothing.index_add(0, rows, (best[rows] > own).to(own.dtype)) / counts
+    return slopes, own_slopes, losses, beaten
+
+
+def _rows_of(starts: Any) -> Any:
+    """Whose answer each is, where those of row i stand from starts[i] on."""
+    return torch.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
