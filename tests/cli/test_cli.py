@@ -211,6 +211,9 @@ def test_an_existing_file_is_not_overwritten_by_csv(run, tmp_path):
     assert done.returncode == 1
     assert "exists" in done.stderr
     assert (tmp_path / "mine.csv").read_text() == "a,b"
+    done = bilink("query", run, "--relation", "borders", "--csv", tmp_path / "none" / "mine.csv")
+    assert done.returncode == 1
+    assert "there is no folder" in done.stderr
 
 
 @pytest.mark.parametrize(

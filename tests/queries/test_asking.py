@@ -157,8 +157,18 @@ def test_questions_from_a_file(run, tmp_path):
         (tmp_path / "q.tsv").write_text(text)
         with pytest.raises((DataError, ConfigError), match=message):
             run.query_all(read_questions(tmp_path / "q.tsv"))
+    with pytest.raises(ConfigError, match=r"^k must be at least 1"):  # no line is to blame
+        run.query_all(questions, k=0)
     with pytest.raises(DataError, match="no file"):
         read_names(tmp_path / "nowhere.txt")
+
+
+def test_names_in_a_file_of_questions_are_cut_as_in_a_file_of_triples(tmp_path):
+    (tmp_path / "q.tsv").write_text('"a" \tr\t?\r\nb\u2028c\tr\t\n', encoding="utf-8")
+    found = read_questions(tmp_path / "q.tsv")
+    assert [question.head for question in found] == ['"a" ', "b\u2028c"]
+    (tmp_path / "names.txt").write_text("a \n\nb\u0085c\n", encoding="utf-8")
+    assert read_names(tmp_path / "names.txt") == ["a ", "b\u0085c"]
 
 
 def test_names_are_searched_by_prefix_then_word_then_anywhere():

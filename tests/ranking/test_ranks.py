@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -143,8 +145,12 @@ def test_blocks_and_threads_do_not_change_ranks(graph):
 
 def test_a_budget_below_one_query_is_refused_with_the_size_it_needs(graph):
     model = coarse_model("rescal", graph, 0)
-    with pytest.raises(ConfigError, match=r"too small by 0\.2 MB"):
-        block_size(model.scorer, -100_000, 1)
+    row = (len(graph.entities) + 4 * 2) * 4 / 0.6
+    for spare in (-100_000, int(row) - 1):
+        with pytest.raises(ConfigError, match=r"too small by 0\.[12] MB") as refused:
+            block_size(model.scorer, spare, 1)
+        said = re.search(r"by (\S+) MB", str(refused.value))[1]
+        assert block_size(model.scorer, spare + int(1e6 * float(said)), 1)[1] == 1
 
 
 def test_unknown_tie_rules_are_refused_and_synonyms_understood(graph):

@@ -6,6 +6,7 @@ import pytest
 
 import bilink
 from bilink.errors import ConfigError, DataError, RunError
+from bilink.runs.job import load_source, prepare
 from conftest import random_graph
 
 OPTIONS = {"epochs": 6, "threads": 1, "patience": 0, "validate_every": 2}
@@ -43,6 +44,22 @@ def test_the_config_repeats_the_run(graph, folder, tmp_path):
     again = bilink.train(graph, config.model, config.dim, options=config.training.to_dict())
     first = bilink.load(folder)
     np.testing.assert_allclose(again.model.entities, first.model.entities, atol=1e-6)
+
+
+def test_options_that_no_engine_can_follow_leave_no_folder(graph, tmp_path):
+    with pytest.raises(ConfigError, match="distance=plain needs a distance"):
+        bilink.train(graph, "complex", 4, out=tmp_path / "run", options={"distance": "plain"})
+    assert not (tmp_path / "run").exists()
+
+
+def test_how_a_file_was_read_is_kept(tmp_path):
+    lines = "".join(f"e{i % 7}\tr\te{i % 5}\n" for i in range(35))
+    (tmp_path / "facts.tsv").write_text("a\tb\tc\n" + lines)
+    told = {"header": True, "seed": 3, "fractions": (0.6, 0.2, 0.2)}
+    prepare(tmp_path / "facts.tsv", "complex", 2, OPTIONS, **told).run(out=tmp_path / "run")
+    run = bilink.load(tmp_path / "run")
+    assert "a" not in run.graph.entities.names
+    assert load_source(run.config).fingerprint == run.graph.fingerprint
 
 
 def test_history_has_one_object_per_epoch(folder):

@@ -283,6 +283,15 @@ def test_a_full_lane_refuses_and_a_slow_one_gives_up_but_keeps_the_place():
     lane.close()
 
 
+def test_a_search_of_pairs_that_is_stopped_is_not_begun_again(run, monkeypatch):
+    explorer = Explorer(run)
+    monkeypatch.setattr("bilink.serving.explorer.LONGEST_SEARCH", -1.0)
+    for _ in range(2):
+        with pytest.raises(SlowError, match="limit it to entities seen"):
+            explorer.pairs(run.graph.relations.names[0], 3, new=True, seen=False)
+    assert explorer._pairs.cache_info().hits == 1
+
+
 def test_many_at_once_are_answered_or_told_that_it_is_too_much(run):
     async def scene():
         transport = httpx.ASGITransport(make_app(run))

@@ -359,6 +359,13 @@ def test_training_may_end_with_all_entities(atlas):
     assert run.history[2]["loss"] < run.history[0]["loss"]
 
 
+def test_patience_does_not_cut_off_the_full_epochs(atlas):
+    told = {"loss": "softmax", "negatives": 20, "learning_rate": 1e-9, "patience": 1}
+    told |= {"validate_every": 1, "epochs": 5}
+    assert len(bilink.train(atlas, "distmult", 4, **told).history) < 5
+    assert len(bilink.train(atlas, "distmult", 4, full_epochs=1, **told).history) == 5
+
+
 def test_threads_change_no_more_than_rounding(atlas):
     told = {"loss": "softmax", "epochs": 2, "init_scale": 0.5}
     one = bilink.train(atlas, "hole", 8, threads=1, **told)
@@ -377,6 +384,7 @@ def test_threads_change_no_more_than_rounding(atlas):
         ({"loss": "margin", "negatives": 0}, "negatives must be at least 1"),
         ({"loss": "softmax", "negatives": 9, "label_smoothing": 0.1}, "set negatives=0"),
         ({"loss": "softmax", "negatives": 0, "full_epochs": 2}, "all epochs are full"),
+        ({"loss": "softmax", "negatives": 9, "full_epochs": 2, "minutes": 1}, "minutes may end"),
         ({"loss": "softmax", "filter_negatives": False}, "filter_negatives=False does not go"),
         ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),
         ({"loss": "softmax", "batch_size": 0}, "batch_size must be at least 1"),

@@ -7,9 +7,9 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.training.config import TrainingConfig
-from bilink.training.engine import TripleEngine
 from bilink.training.kernels import contains, draw
 from bilink.training.negatives import head_chances, known_table, position_pools
+from bilink.training.triple_engine import TripleEngine
 from conftest import random_graph
 
 

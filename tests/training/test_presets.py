@@ -43,6 +43,15 @@ def test_what_is_said_decides(model, said, found):
     assert choose(model, 100, None, said) == found
 
 
+def test_options_of_both_engines_are_refused_even_with_their_default_values():
+    with pytest.raises(ConfigError, match=r"margin is of margin training and dropout\.entity of"):
+        choose("complex", 100, None, {"margin": 1.0, "dropout.entity": 0.1})
+
+
+def test_what_means_nothing_of_softmax_training_does_not_choose_it():
+    assert choose("transe", 100, None, {"device": "numpy", "regularization.kind": "l2"}) == "margin"
+
+
 def test_a_twin_is_trained_as_its_model():
     assert preset("margin", "transe-reciprocal") == preset("margin", "transe")
 

@@ -11,7 +11,7 @@ from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
 from bilink.training.config import TrainingConfig
-from bilink.training.engine import TripleEngine
+from bilink.training.triple_engine import TripleEngine
 
 RATE = 1e-3
 

@@ -36,7 +36,9 @@ def evaluate(
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write one line per relation to this new file.")
     ] = None,
-    memory: Annotated[str, typer.Option(help="Memory for the score blocks.")] = "512MB",
+    memory: Annotated[
+        str | None, typer.Option(help="Memory for the score blocks [512MB, or what is needed].")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads [all cores].")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -52,7 +54,7 @@ def evaluate(
     protocol: dict[str, Any] = {
         "filter": () if filter == "none" else tuple(filter.split(",")),
         "ties": ties,
-        "memory": parse_bytes(memory),
+        "memory": None if memory is None else parse_bytes(memory),
         "threads": threads,
     }
 

@@ -70,9 +70,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
 
 
 def check_new(path: Path | None, option: str) -> None:
-    """Complain, before any work is done, about a file that an option would overwrite."""
-    if path is not None and path.exists():
+    """Complain, before any work is done, about a file that could not be written, or was before."""
+    if path is None:
+        return
+    if path.exists():
         raise ConfigError(f"{path} exists; choose another name for {option}, or remove it")
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"{option}: there is no folder {path.parent}")
 
 
 def check_picture(path: Path | None, option: str = "--picture") -> None:
@@ -82,8 +86,6 @@ def check_picture(path: Path | None, option: str = "--picture") -> None:
         return
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"{option} must end in .png, .svg or .pdf, not {path.name!r}")
-    if not path.absolute().parent.is_dir():
-        raise ConfigError(f"{option}: there is no folder {path.parent}")
     with needs("matplotlib", extra="plot", purpose="a picture"):
         import matplotlib  # noqa: F401
 

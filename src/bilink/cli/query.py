@@ -66,8 +66,9 @@ def query(
             answers: Any = loaded.query_all(lines, progress=advance, **options)
     else:
         everything = not asked and new
+        pairs = everything or asked == ["relation"]
         heads = len(loaded.graph.entities) * (len(loaded.graph.relations) if everything else 1)
-        with progress_bar("looking at all pairs", heads) as advance:
+        with progress_bar("looking at all pairs" if pairs else "asking", heads) as advance:
             options["progress"] = advance
             answers = (
                 loaded.new_facts(**options) if everything else loaded.query(**given, **options)

@@ -55,8 +55,7 @@ class Asker:
         ``memory`` as in ``PairSearch.best``.  No entity is an answer to a question about itself,
         unless training has some entity that the relation joins to itself.
         """
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, not {k}")
+        _check_count(k)
         entities, relations = self.graph.entities, self.graph.relations
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
@@ -82,6 +81,7 @@ class Asker:
         **options: Any,
     ) -> AnswerSets:
         """Answer many questions with the options of ``ask``; ``progress`` is called after each."""
+        _check_count(options.get("k", 1))
         sets = []
         for question in questions:
             with question.blamed():
@@ -103,8 +103,7 @@ class Asker:
 
         Scores of different relations compare only as far as the model was trained to make them.
         """
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, not {k}")
+        _check_count(k)
         best = _Best(k, self.probability)
         for r in range(len(self.graph.relations)):
             best.add(*self._best_pairs(r, k, new, only, best.floor, search))
@@ -247,6 +246,11 @@ class Asker:
             )
         ]
         return Answers(question, answers)
+
+
+def _check_count(k: int) -> None:
+    if k < 1:
+        raise ConfigError(f"k must be at least 1, not {k}")
 
 
 class _Best:

@@ -10,6 +10,7 @@ import numpy as np
 from bilink.models.scorer import Scorer
 from bilink.queries.bounds import STEP, Bounds, Coordinates
 from bilink.queries.pair_kernels import SEGMENT, follow, take_scores
+from bilink.ranking.ranks import check_finite
 
 ROWS, COLUMNS = 1024, 512  # of a tile; its scores stay in the cache
 _SEEDS = 128  # queries that are looked at in full, to begin with a high bar
@@ -62,14 +63,9 @@ class AllPairs:
     """Scores every pair: for scores that are no products, and where memory is short."""
 
     def __init__(
-        self,
-        scorer: Scorer,
-        queries: np.ndarray,
-        heads: np.ndarray,
-        tails: np.ndarray,
-        goal: Goal,
+        self, scorer: Scorer, relation: int, heads: np.ndarray, tails: np.ndarray, goal: Goal
     ):
-        self._scorer, self._queries, self._goal = scorer, queries, goal
+        self._scorer, self._relation, self._goal = scorer, relation, goal
         self._heads, self._tails = heads, tails
 
     def blocks(self, size: int) -> list[np.ndarray]:
@@ -77,9 +73,10 @@ class AllPairs:
         return _cut(np.arange(len(self._heads)), size)
 
     def __call__(self, rows: np.ndarray, heap: tuple[np.ndarray, np.ndarray]) -> None:
-        """Score some rows of queries with all candidates."""
-        scorer, goal = self._scorer, self._goal
-        queries = self._queries[rows]
+        """Score some heads with all candidates."""
+        scorer, goal, heads = self._scorer, self._goal, self._heads[rows]
+        queries = scorer.fact_queries(heads, np.full_like(heads, self._relation))
+        check_finite(scorer, queries)
         scores = np.empty((len(rows), scorer.n_entities), dtype=scorer.dtype)
         scorer.score_block(queries, scores)
         take_scores(
@@ -88,7 +85,7 @@ class AllPairs:
             scorer.candidates,
             scorer.tolerances(queries).astype(np.float64),
             scorer.is_product,
-            self._heads[rows],
+            heads,
             self._tails,
             goal.leave_out,
             goal.loops,
@@ -104,9 +101,9 @@ class Tiles:
         self,
         scorer: Scorer,
         queries: np.ndarray,
+        bounds: Bounds,
         heads: np.ndarray,
         tails: np.ndarray,
-        bounds: Bounds,
         goal: Goal,
     ):
         self._candidates, self._queries, self._goal = scorer.candidates, queries, goal

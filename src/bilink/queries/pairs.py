@@ -17,7 +17,7 @@ import numpy as np
 
 from bilink.errors import QueryStopped
 from bilink.models.scorer import Scorer
-from bilink.queries.bounds import Frame
+from bilink.queries.bounds import Bounds, Frame
 from bilink.queries.pair_scans import COLUMNS, ROWS, AllPairs, Goal, Pairs, Tiles
 from bilink.ranking.ranks import block_size, check_finite, single_threaded_blas
 
@@ -60,17 +60,25 @@ class PairSearch:
         goal = Goal(k, _ids(leave_out), loops, floor, scorer.n_entities)
         if not (len(heads) and len(tails)):
             return goal.pairs([goal.heap()])
-        queries = scorer.fact_queries(heads, np.full_like(heads, relation))
-        check_finite(scorer, queries)
-        bounded = scorer.is_product and self._bytes() <= memory
-        with single_threaded_blas():  # threads that wait for each other suffer on a busy machine
-            bounds = self._frame.bounds(queries, tails) if bounded else None
-        if bounds is None:
+        bounded = self._bounds(relation, heads, tails, memory)
+        if bounded is None:
             size, threads = block_size(scorer, memory, self._threads)
-            everything = AllPairs(scorer, queries, heads, tails, goal)
+            everything = AllPairs(scorer, relation, heads, tails, goal)
             return _run(everything, everything.blocks(size), goal, threads, progress, stop)
-        tiles = Tiles(scorer, queries, heads, tails, bounds, goal)
+        tiles = Tiles(scorer, *bounded, heads, tails, goal)
         return _run(tiles, tiles.blocks(_ids(seeds)), goal, self._threads, progress, stop)
+
+    def _bounds(
+        self, relation: int, heads: np.ndarray, tails: np.ndarray, memory: int
+    ) -> tuple[np.ndarray, Bounds] | None:
+        """The queries of the heads, and bounds on their scores; None where all must be scored."""
+        if not self._scorer.is_product or self._bytes() > memory:
+            return None
+        queries = self._scorer.fact_queries(heads, np.full_like(heads, relation))
+        check_finite(self._scorer, queries)
+        with single_threaded_blas():  # threads that wait for each other suffer on a busy machine
+            bounds = self._frame.bounds(queries, tails)
+        return None if bounds is None else (queries, bounds)
 
     def _ids(self, chosen: np.ndarray | None) -> np.ndarray:
         return np.arange(self._scorer.n_entities) if chosen is None else np.unique(_ids(chosen))
@@ -81,8 +89,8 @@ class PairSearch:
 
     def _bytes(self) -> float:
         """What the queries, both sides in the new coordinates, and the tiles take."""
-        arrays = 5.5 * self._scorer.n_entities * self._scorer.width * 4
-        return arrays + self._threads * ROWS * COLUMNS * 4
+        numbers = 5.5 * self._scorer.n_entities * self._scorer.width
+        return (numbers + self._threads * ROWS * COLUMNS) * self._scorer.dtype.itemsize
 
 
 def _ids(given: np.ndarray | None) -> np.ndarray:

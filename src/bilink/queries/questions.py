@@ -1,7 +1,7 @@
 """Questions and lists of names from files."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,16 +38,18 @@ class Question:
 def read_questions(path: str | Path) -> list[Question]:
     """Read a table of head, relation and tail; an empty cell or ``?`` is what is asked for.
 
-    Commas separate the cells of a ``.csv`` file, tabs those of any other.  A first line with the
-    three names, in any order, is a header.
+    Commas separate the cells of a ``.csv`` file, where double quotes hold a cell together; tabs
+    those of any other, where nothing but they means anything, as in files of triples.  A first
+    line with the three names, in any order, is a header.
     """
     path = Path(path)
     with _opened(path) as text:
-        rows = csv.reader(text.splitlines(), delimiter="," if path.suffix == ".csv" else "\t")
+        rows: Iterable[list[str]] = (line.split("\t") for line in _lines(text))
+        if path.suffix == ".csv":
+            rows = ([cell.strip() for cell in row] for row in csv.reader(_lines(text)))
         order: tuple[str, ...] = FIELDS
         questions = []
-        for number, row in enumerate(rows, start=1):
-            cells = [cell.strip() for cell in row]
+        for number, cells in enumerate(rows, start=1):
             if not any(cells):
                 continue
             if number == 1 and sorted(cell.lower() for cell in cells) == sorted(FIELDS):
@@ -63,6 +65,11 @@ def read_questions(path: str | Path) -> list[Question]:
     return questions
 
 
+def _lines(text: str) -> list[str]:
+    """Cut where the readers of triples do: names may hold what else Unicode calls a line's end."""
+    return text.replace("\r\n", "\n").split("\n")
+
+
 def _cell(text: str) -> str | None:
     return None if text in _OPEN else text
 
@@ -70,7 +77,7 @@ def _cell(text: str) -> str | None:
 def read_names(path: str | Path) -> list[str]:
     """Read one name per line."""
     with _opened(Path(path)) as text:
-        names = [line.strip() for line in text.splitlines() if line.strip()]
+        names = [line for line in _lines(text) if line.strip()]
     if not names:
         raise DataError(f"{path} has no names; write one per line")
     return names

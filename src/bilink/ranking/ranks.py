@@ -76,8 +76,7 @@ def rank_triples(
     where that cannot be enough.  ``progress`` is called with the number of queries just done.
     """
     taken = scorer.nbytes + sum(index.nbytes for index in known.values()) + 120 * len(triples)
-    least = math.ceil(_row_bytes(scorer) / _SHARE) + 1
-    spare = max(MEMORY_BUDGET - taken, least) if memory is None else memory - taken
+    spare = max(MEMORY_BUDGET - taken, _least(scorer)) if memory is None else memory - taken
     size, threads = block_size(scorer, spare, threads or os.cpu_count() or 1)
     return {
         side: _rank_side(scorer, triples, known[side], side, size, threads, progress)
@@ -89,10 +88,9 @@ def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
     """How many queries may be scored at once, and on how many threads, within ``memory`` bytes."""
     if not 1 <= threads <= 1024:
         raise ConfigError(f"threads must be at least 1 and at most 1,024, not {threads:,}")
-    row = _row_bytes(scorer)
-    rows = int(_SHARE * memory) // row
+    rows = int(_SHARE * memory) // _row_bytes(scorer)
     if rows < 1:
-        missing = (row - memory) / 1e6 + 0.1
+        missing = math.ceil((_least(scorer) - memory) / 1e5) / 10
         raise ConfigError(
             f"the memory budget is too small by {missing:,.1f} MB to compare one query with "
             f"{scorer.n_entities:,} entities"
@@ -103,6 +101,11 @@ def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
 
 def _row_bytes(scorer: Scorer) -> int:
     return (scorer.n_entities + 4 * scorer.width) * scorer.dtype.itemsize
+
+
+def _least(scorer: Scorer) -> int:
+    """Bytes in which one query can be scored."""
+    return math.ceil(_row_bytes(scorer) / _SHARE) + 1
 
 
 def _rank_side(

@@ -14,7 +14,11 @@ def top_candidates(
     k: int,
     exclude: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and scores of the ``k`` best candidates but for ``exclude``; ties by ascending id."""
+    """Ids and scores of the ``k`` best candidates but for ``exclude``.
+
+    Equal scores stand by ascending id.  They are those of one product, in which equal rows may
+    differ in the last digit; ``ranks`` settles that, and a list of answers need not.
+    """
     queries = scorer.queries(side, np.array([given]), np.array([relation]))
     check_finite(scorer, queries)
     scores = np.empty((1, scorer.n_entities), dtype=scorer.dtype)

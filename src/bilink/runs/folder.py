@@ -8,6 +8,7 @@
     model.safetensors        the finished model
     metrics.json             what ``bilink evaluate`` and ``bilink classify`` found
     calibration.json         what makes probabilities of its scores
+    weights.safetensors      of an ensemble, whose members are member-0.safetensors and so on
     audit/                   what ``bilink audit`` found, and the models that it trained
 
 All of it can be read without bilink: JSON, TOML, and safetensors (a JSON header and raw arrays).
@@ -21,6 +22,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ import tomli_w
 import bilink
 from bilink._files import write_error, write_text
 from bilink.data.graph import SPLITS, Graph
+from bilink.data.loading import load_graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError, ConfigError, RunError
 from bilink.models.model import Model
@@ -54,6 +57,7 @@ FILES = (
 
 AUDIT, DOUBTS = "audit", "doubts.json"
 MEMBER = re.compile(r"member-\d+\.safetensors")
+_READING = tuple(signature(load_graph).parameters)  # what a config may say of its data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,11 +304,7 @@ def read_config_file(path: Path) -> RunConfig:
     try:
         source = dict(data["data"])
         fingerprint = source.pop("fingerprint")
-        if not isinstance(source["source"], str) or set(source) - {
-            "source",
-            "columns",
-            "separator",
-        }:
+        if not isinstance(source["source"], str) or set(source) - set(_READING):
             raise TypeError("a proper description of its data")
         name, dim = data["model"]["name"], data["model"]["dim"]
         if not isinstance(name, str) or type(dim) is not int:

@@ -19,6 +19,7 @@ from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate
 from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig
+from bilink.training.engines import check_engine
 from bilink.training.estimate import Plan
 from bilink.training.loop import INTERRUPTED, fit
 from bilink.training.presets import choose, preset
@@ -114,6 +115,7 @@ class Job:
                 f"dim {self.config.dim} is too large: the parameters alone take "
                 f"{needed / 1e9:,.0f} GB, more than this machine has"
             )
+        check_engine(family(self.config.model), self.config.training)
 
     def plan(self) -> Plan:
         """What training will take in memory and time."""

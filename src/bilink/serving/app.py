@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 import bilink
-from bilink.errors import BilinkError, DataError, QueryStopped
+from bilink.errors import BilinkError, DataError
 from bilink.runs.run import Run
 from bilink.serving import schema
 from bilink.serving.explorer import Explorer
@@ -195,7 +195,7 @@ def _add_errors(app: FastAPI) -> None:
         return say(503, sentence, **{"retry-after": "1"})
 
     async def too_slow(_: Request, error: Exception) -> Response:
-        return say(504, "This took too long. The work goes on: ask again in a minute.")
+        return say(504, str(error) or "This took too long; ask again in a minute.")
 
     async def bug(_: Request, error: Exception) -> Response:
         return say(500, "Something went wrong inside bilink; its console says what.")
@@ -205,5 +205,4 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(BusyError, busy)
     app.add_exception_handler(SlowError, too_slow)
-    app.add_exception_handler(QueryStopped, too_slow)
     app.add_exception_handler(Exception, bug)

@@ -9,11 +9,12 @@ import numpy as np
 
 import bilink
 from bilink.data.vocabulary import printable
-from bilink.errors import ConfigError, DataError
+from bilink.errors import ConfigError, DataError, QueryStopped
 from bilink.runs.run import Run
 from bilink.serving.doubt_rows import doubts_of
 from bilink.serving.drawing import Map, directions, draw_map, surroundings
 from bilink.serving.facts import Facts
+from bilink.serving.lanes import SlowError
 from bilink.serving.names import Names
 from bilink.serving.numbers import finite
 from bilink.serving.relation_cards import RelationCards
@@ -33,7 +34,7 @@ class Explorer:
         self._counts = np.bincount(self.facts.triples[:, 1], minlength=len(relations))
         self.entities = Names(entities, self.facts.degrees)
         self.relations = Names(relations, self._counts)
-        self.pairs = lru_cache(64)(self._pairs)  # these take long
+        self._pairs = lru_cache(64)(self._search_pairs)  # these take long
         self.chance = run.probability  # from triples and scores to probabilities, or None
         self._cards = RelationCards(run)
         self.warm_up()
@@ -135,9 +136,24 @@ class Explorer:
             "answers": [self._answer(answer) for answer in answers],
         }
 
-    def _pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:
+    def pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:
         """The answers to (?, r, ?) and (?, ?, ?)."""
-        return self.query(None, relation, None, k, new, seen)
+        found = self._pairs(relation, k, new, seen)
+        if found is None:
+            raise SlowError(
+                f"A search of all pairs takes more than {LONGEST_SEARCH:.0f} seconds here; limit "
+                "it to entities seen in that position, or use `bilink query`."
+            )
+        return found
+
+    def _search_pairs(
+        self, relation: str | None, k: int, new: bool, seen: bool
+    ) -> dict[str, Any] | None:
+        """The answers, or None where the search had to be stopped, which the next one would be."""
+        try:
+            return self.query(None, relation, None, k, new, seen)
+        except QueryStopped:
+            return None
 
     def _name(self, text: str | None) -> str | None:
         return None if text is None else self.graph.entities.names[self.entities.find(text)]

@@ -39,6 +39,7 @@ from bilink.study.wang2018 import (
     Study,
     has_settings,
     key_of,
+    settings_of,
 )
 
 SETTINGS = "settings.toml"
@@ -116,7 +117,7 @@ def _winner(
         shutil.copytree(result.run.path, study.work / letter)  # it need not be trained once more
     best = result.best
     return {
-        "settings": dict(best.settings),
+        "settings": settings_of(result.run.config),
         "metric": space.metric,
         "value_on_valid": best.value,
         "trial": best.number,

@@ -32,6 +32,7 @@ from bilink.errors import ConfigError
 from bilink.evaluation.entity_ranking import EntityRanking
 from bilink.evaluation.significance import paired_test
 from bilink.runs.combined import combine
+from bilink.runs.folder import RunConfig
 from bilink.runs.job import Job, OnEpoch, ShouldStop, prepare
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
@@ -112,20 +113,13 @@ class Study:
 
     def _job(self, letter: str) -> Job:
         options = dict(self.settings[letter])
-        return prepare(self.graph, options.pop("model"), options.pop("dim"), options)
+        model, dim = options.pop("model"), options.pop("dim")
+        # On the plain recipe, since what others are given by default may change.
+        return prepare(self.graph, model, dim, options, recipe="paper")
 
     def _determined_by(self, letters: Sequence[str]) -> dict[str, Any]:
-        """The graph and, for each model, its options; not those that are as ever.
-
-        So an option that is new to bilink, at its default, does not make old pieces void.
-        """
-        usual = TrainingConfig().to_dict()
-        models = {}
-        for letter in letters:
-            config = self._job(letter).config
-            training = config.training.to_dict()
-            unusual = {name: value for name, value in training.items() if value != usual[name]}
-            models[letter] = {"model": config.model, "dim": config.dim, **unusual}
+        """The graph and the settings of each model."""
+        models = {letter: settings_of(self._job(letter).config) for letter in letters}
         return {"graph": self.graph.fingerprint, "models": models}
 
     def _epochs(self, epochs: int) -> Any:
@@ -209,6 +203,16 @@ class Study:
         head = {"key": key, "command": self._command, "bilink": bilink.__version__}
         text = json.dumps({**head, **found}, indent=1)
         write_text(place / "metrics.json", text + "\n")
+
+
+def settings_of(config: RunConfig) -> dict[str, Any]:
+    """Model, size, and the options that are not as ever.
+
+    So an option that is new to bilink, at its default, does not make old pieces void.
+    """
+    usual, training = TrainingConfig().to_dict(), config.training.to_dict()
+    unusual = {name: value for name, value in training.items() if value != usual[name]}
+    return {"model": config.model, "dim": config.dim, **unusual}
 
 
 def combos(letters: Sequence[str]) -> list[tuple[str, ...]]:

@@ -19,13 +19,14 @@ from bilink.data.graph import Graph
 from bilink.errors import ConfigError
 from bilink.models.inner import DOT
 from bilink.models.model import Model
+from bilink.models.registry import Family
 from bilink.training import batch_kernels as kernels
 from bilink.training.config import TrainingConfig
 from bilink.training.crew import Crew
-from bilink.training.engine import EpochTotals
 from bilink.training.products import product_of
 from bilink.training.questions import Batch, questions_of
 from bilink.training.tables import EntityTable, Table
+from bilink.training.totals import EpochTotals
 
 if TYPE_CHECKING:
     from bilink.training.torch_table import TorchEntityTable
@@ -44,13 +45,7 @@ class BatchEngine:
         self.model, self._config = model, config
         self.triples = graph.train
         self.threads = config.threads or os.cpu_count() or 1
-        if config.relation_prediction and model.family.comparison is not DOT:
-            raise ConfigError(
-                f"relation_prediction needs scores that are linear in the relation; "
-                f"those of {model.family.title} are not"
-            )
-        if config.distance == "plain" and model.family.comparison is DOT:
-            raise ConfigError(f"distance=plain needs a distance; {model.family.title} has none")
+        check_fit(model.family, config)
         self._questions = questions_of(graph, config.questions != "per-fact")
         self._bound = {
             name: model.family.bind(getattr(kernels, name))
@@ -98,12 +93,12 @@ class BatchEngine:
                 batch = self._batch(order[start : start + config.batch_size], random)
                 negatives = self._draw(random) if sampled else None
                 self._take_step(batch, negatives, rate)
-                totals += batch.losses @ batch.weights, batch.beaten @ batch.weights
-        batches = -(-len(order) // config.batch_size)
-        loss, beaten = (totals / max(batches, 1)).tolist()
+                means = np.stack([batch.losses, batch.beaten]) @ batch.weights
+                totals += len(batch.losses) * means
+        loss, beaten = (totals / max(len(order), 1)).tolist()
         if not self.model.is_finite():  # the loss is that before the last step
             loss = float("nan")
-        return EpochTotals(loss, beaten, len(order))
+        return EpochTotals(loss, beaten)
 
     def _batch(self, chosen: np.ndarray, random: np.random.Generator) -> Batch:
         questions = self._questions.take(chosen)
@@ -250,12 +245,26 @@ class BatchEngine:
         self._entities.add(slopes[1], tails)
 
 
+def check_fit(family: Family, config: TrainingConfig) -> None:
+    """Refuse options that this engine cannot follow with such a model, or on this machine."""
+    product_of(family.comparison)
+    if config.relation_prediction and family.comparison is not DOT:
+        raise ConfigError(
+            f"relation_prediction needs scores that are linear in the relation; "
+            f"those of {family.title} are not"
+        )
+    if config.distance == "plain" and family.comparison is DOT:
+        raise ConfigError(f"distance=plain needs a distance; {family.title} has none")
+    _table_on(config.device)
+
+
 def _table_on(device: str) -> "type[EntityTable] | type[TorchEntityTable]":
     """The kind of table that holds the entities on a device."""
     if device == "numpy":
         return EntityTable
-    from bilink.training.torch_table import TorchEntityTable
+    from bilink.training.torch_table import TorchEntityTable, find_device
 
+    find_device(device)
     return TorchEntityTable
 
 

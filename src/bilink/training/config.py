@@ -76,7 +76,9 @@ class TrainingConfig:
         "ask for head and tail of each fact, or each distinct question once with all its "
         "answers, weighed alike or by their number (softmax)",
     )
-    full_epochs: int = option(0, "epochs at the end in which all entities are candidates")
+    full_epochs: int = option(
+        0, "epochs at the end in which all entities are candidates; patience does not cut them off"
+    )
     distance: Literal["squared", "plain"] = option(
         "squared", "what the softmax sees of a distance; the ranking is the same"
     )
@@ -144,6 +146,8 @@ class TrainingConfig:
             )
         if self.full_epochs and not self.negatives:
             raise ConfigError("full_epochs means nothing with negatives=0: all epochs are full")
+        if self.full_epochs and self.minutes:
+            raise ConfigError("minutes may end a run before its full_epochs; leave one of them out")
         if not self.softmax and self.optimizer in ("row-adagrad", "adam"):
             raise ConfigError(f"optimizer={self.optimizer} goes with loss=softmax only")
 

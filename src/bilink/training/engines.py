@@ -6,9 +6,11 @@ import numpy as np
 
 from bilink.data.graph import Graph
 from bilink.models.model import Model
-from bilink.training.batch_engine import BatchEngine
+from bilink.models.registry import Family
+from bilink.training.batch_engine import BatchEngine, check_fit
 from bilink.training.config import TrainingConfig
-from bilink.training.engine import EpochTotals, TripleEngine
+from bilink.training.totals import EpochTotals
+from bilink.training.triple_engine import TripleEngine
 
 
 class Engine(Protocol):
@@ -24,6 +26,12 @@ class Engine(Protocol):
 
     def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
         """Pass once over the training triples, with ``factor`` on the step size."""
+
+
+def check_engine(family: Family, config: TrainingConfig) -> None:
+    """Refuse, before anything is done, options that no engine can follow with such a model."""
+    if config.softmax:
+        check_fit(family, config)
 
 
 def make_engine(model: Model, graph: Graph, config: TrainingConfig) -> Engine:

@@ -82,7 +82,7 @@ def _reason_to_stop(progress: Progress, config: TrainingConfig) -> str:
         return f"all {config.epochs} epochs are done"
     if config.minutes and progress.seconds >= 60 * config.minutes:
         return f"{config.minutes:g} minutes are over, after {progress.epoch} epochs"
-    if config.patience and progress.stale >= config.patience:
+    if config.patience and not config.full_epochs and progress.stale >= config.patience:
         return (
             f"no better validation MRR in {progress.stale} validations; "
             f"the best, {progress.best_mrr:.4f}, was at epoch {progress.best_epoch}"
@@ -137,7 +137,7 @@ def _diverged(progress: Progress, checkpoint: Path | None) -> TrainingError:
     )
     return TrainingError(
         f"training diverged in epoch {progress.epoch + 1}: the loss is not finite{kept}. "
-        "Try a smaller learning_rate, some regularization, or constraint=ball."
+        "Try a smaller learning_rate or some regularization."
     )
 
 

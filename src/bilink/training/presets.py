@@ -5,14 +5,14 @@
 | paper | the framework of Wang et al. (2018): hinge, one random negative, Adagrad |
 | margin | margin training with more negatives and, but for distances, entities in the unit ball |
 | softmax | cross-entropy over all entities, each distinct question once, N3 |
-| sampled | cross-entropy over negatives that a batch shares, N3; for graphs with many questions |
+| sampled | the same over negatives that a batch shares; for graphs with many questions |
 
 Without a preset, what is said decides (``margin=2`` means margin training), and else the graph and
 the model: see ``choose``.  The settings were found on the validation splits of WN18, the atlas and
 UMLS.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bilink.data.graph import Graph
@@ -38,16 +38,15 @@ _N3 = {
     "regularization.entity": 0.02,
     "regularization.relation": 0.02,
 }
-_SOFTMAX = {**_N3, "negatives": 0, "questions": "weighted", "batch_size": 500, "epochs": 100}
-_SAMPLED = {**_N3, "negatives": 1000, "epochs": 60}
+_WEIGHTED = {**_N3, "questions": "weighted", "batch_size": 500}
+_SOFTMAX = {**_WEIGHTED, "negatives": 0, "epochs": 100}
+_SAMPLED = {**_WEIGHTED, "negatives": 1000, "epochs": 60}
 
 # Products of floats in an epoch over all entities from which a sample of them is taken instead:
 # about half a minute on two cores.
 _AFFORDABLE = 4e12
 
-# Options that are said in margin training only, or mean something else there.
-_SAYS_MARGIN = {*MARGIN_ONLY, "negatives", "filter_negatives"}
-_SAYS_SOFTMAX = {*SOFTMAX_ONLY, "batch_size", "dropout"}
+_SAYS_SOFTMAX = {*SOFTMAX_ONLY, "batch_size"}  # if not with the value that means nothing of it
 
 
 def preset(name: str, model: str) -> TrainingConfig:
@@ -68,14 +67,27 @@ def preset(name: str, model: str) -> TrainingConfig:
 def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
     if "loss" in said:
         return bool(said["loss"] != "softmax")
-    keys = set(said) | {f"{key}.{inner}" for key in said for inner in _inner(said[key])}
-    if str(said.get("negatives")) == "0" or keys & _SAYS_SOFTMAX:
+    flat = dict(_flat(said))
+    margin = sorted(flat.keys() & set(MARGIN_ONLY))
+    softmax = sorted(
+        key for key in flat.keys() & _SAYS_SOFTMAX if str(flat[key]) != str(SOFTMAX_ONLY.get(key))
+    )
+    if margin and softmax:
+        raise ConfigError(
+            f"{margin[0]} is of margin training and {softmax[0]} of softmax training; leave one out"
+        )
+    if str(said.get("negatives")) == "0" or softmax:
         return False
-    return bool(keys & _SAYS_MARGIN) or family(model).comparison is not DOT
+    return bool(margin) or "negatives" in said or family(model).comparison is not DOT
 
 
-def _inner(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _flat(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Keys as in ``--set``: ``{"dropout": {"entity": 0.1}}`` → ``dropout.entity``, 0.1."""
+    for key, value in said.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{inner}", each) for inner, each in value.items())
+        else:
+            yield key, value
 
 
 def choose(model: str, dim: int, graph: Graph | None, said: Mapping[str, Any]) -> str:

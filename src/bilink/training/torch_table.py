@@ -42,15 +42,7 @@ class TorchEntityTable(Stateful):
         self._slopes: Any = None  # of this batch, by entity
         self._few_slopes: Any = None  # zero but within a batch
         self._touched: Any = None  # which entities have slopes; None for all
-        try:
-            self._device = torch.device(config.device)
-            torch.empty(1, device=self._device)
-        except Exception as error:  # whatever a missing driver raises
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ConfigError(
-                f"torch has no device {config.device!r} here ({reason}); set device=numpy to "
-                "train without it"
-            ) from None
+        self._device = find_device(config.device)
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
@@ -166,6 +158,19 @@ class TorchEntityTable(Stateful):
         self._slopes.index_add_(0, ids.long(), slopes)
         if self._touched is not None:
             self._touched[ids] = True
+
+
+def find_device(name: str) -> Any:
+    """A device that works."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except Exception as error:  # whatever a missing driver raises
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(
+            f"torch has no device {name!r} here ({reason}); set device=numpy to train without it"
+        ) from None
+    return device
 
 
 def _to_distances(scores: Any) -> tuple[Any, Any]:

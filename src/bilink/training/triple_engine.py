@@ -2,7 +2,6 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from bilink.models.model import Model
 from bilink.training import kernels
 from bilink.training.config import TrainingConfig
 from bilink.training.negatives import head_chances, known_table, position_pools
+from bilink.training.totals import EpochTotals
 
 _LOSSES = {
     "margin": kernels.HINGE,
@@ -19,15 +19,6 @@ _LOSSES = {
 }
 _OPTIMIZERS = {"adagrad": kernels.ADAGRAD, "sgd": kernels.SGD}
 _CONSTRAINTS = {"none": kernels.FREE, "ball": kernels.BALL, "sphere": kernels.SPHERE}
-
-
-@dataclass(frozen=True)
-class EpochTotals:
-    """What one pass over the training triples came to."""
-
-    loss: float  # mean over the pairs of a positive and a negative
-    violated: float  # share of pairs that broke the margin
-    pairs: int
 
 
 class TripleEngine:
@@ -78,7 +69,7 @@ class TripleEngine:
             for job in jobs:
                 job.result()
         loss, violated, pairs = totals.sum(axis=0).tolist()
-        return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
+        return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1))
 
     def _train_chunk(
         self, rate: float, order: np.ndarray, seed: np.uint64, totals: np.ndarray
