@@ -114,7 +114,7 @@ def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | Non
         """The scores of up to 1,000 triples."""
         return Json(await quick.do(explorer.score, triples.triples))
 
-    @app.get("/api/explain", response_model=dict)
+    @app.get("/api/explain", response_model=schema.Explanation)
     async def explain(head: Text, relation: Text, tail: Text) -> Response:
         """Why the run thinks that a triple is true, or not."""
         return Json(await slow.do(explorer.explain, head, relation, tail))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import bilink
 from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError, DataError, QueryStopped
+from bilink.queries.explain import Fact, Support
 from bilink.runs.run import Run
 from bilink.serving.doubt_rows import doubts_of
 from bilink.serving.drawing import Map, directions, draw_map, surroundings
@@ -159,19 +161,25 @@ class Explorer:
         return None if text is None else self.graph.entities.names[self.entities.find(text)]
 
     def _answer(self, answer: Any) -> dict[str, Any]:
-        entities, relations = self.graph.entities, self.graph.relations
         return {
-            "head": answer.head,
-            "relation": answer.relation,
-            "tail": answer.tail,
+            **self._triple(answer.head, answer.relation, answer.tail),
             "label": printable(answer.label),
             "score": finite(answer.score),
             "probability": finite(answer.probability),
             "rank": answer.rank,
             "known": answer.known,
-            "head_label": printable(entities.labels.get(answer.head, answer.head)),
-            "relation_label": printable(relations.labels.get(answer.relation, answer.relation)),
-            "tail_label": printable(entities.labels.get(answer.tail, answer.tail)),
+        }
+
+    def _triple(self, head: str, relation: str, tail: str) -> dict[str, str]:
+        """The three names, and what to show for them."""
+        entities, relations = self.graph.entities, self.graph.relations
+        return {
+            "head": head,
+            "relation": relation,
+            "tail": tail,
+            "head_label": printable(entities.labels.get(head, head)),
+            "relation_label": printable(relations.labels.get(relation, relation)),
+            "tail_label": printable(entities.labels.get(tail, tail)),
         }
 
     def _fact_chances(self, ids: np.ndarray, scores: np.ndarray) -> list[float | None]:
@@ -192,9 +200,7 @@ class Explorer:
         return {
             "scores": [
                 {
-                    "head": names[h],
-                    "relation": verbs[r],
-                    "tail": names[t],
+                    **self._triple(names[h], verbs[r], names[t]),
                     "score": finite(score),
                     "probability": finite(probability),
                     "known": self.facts.holds(h, r, t),
@@ -205,10 +211,21 @@ class Explorer:
 
     def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
         """Why the run thinks so."""
-        r = self.relations.find(relation)
-        names = self.graph.entities.names
+        names, verbs = self.graph.entities.names, self.graph.relations.names
         h, t = (names[self.entities.find(text)] for text in (head, tail))
-        return self.run.explain(h, self.graph.relations.names[r], t).to_dict()
+        r = verbs[self.relations.find(relation)]
+        found = self.run.explain(h, r, t)
+        return {
+            **self._triple(h, r, t),
+            "score": finite(found.score),
+            "ranks": found.ranks,
+            "known": found.known,
+            "members": [asdict(member) for member in found.members],
+            "support": [_supporting(row) for row in found.support],
+            "analogies": [_supporting(row) for row in found.analogies],
+            "paths": [[_shown(fact) for fact in path] for path in found.paths],
+            "note": found.note,
+        }
 
     # -- entities ---------------------------------------------------------------------------------
 
@@ -316,6 +333,14 @@ class Explorer:
     @cached_property
     def _map(self) -> Map:
         return draw_map(self._directions, self.facts.degrees)
+
+
+def _supporting(row: Support) -> dict[str, Any]:
+    return {"fact": _shown(row.fact), "value": finite(row.value)}
+
+
+def _shown(fact: Fact) -> tuple[str, ...]:
+    return tuple(map(printable, fact))
 
 
 def _alarm() -> Callable[[], bool]:

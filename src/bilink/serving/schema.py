@@ -55,20 +55,25 @@ class Matches(_Answer):
     matches: list[Named]
 
 
-class AnswerRow(_Answer):
-    """One answer to a question."""
+class Triple(_Answer):
+    """Names, and labels to show for them."""
 
     head: str
     relation: str
     tail: str
+    head_label: str
+    relation_label: str
+    tail_label: str
+
+
+class AnswerRow(Triple):
+    """One answer to a question."""
+
     label: str
     score: float | None
     probability: float | None
     rank: int
     known: bool
-    head_label: str
-    relation_label: str
-    tail_label: str
 
 
 class Answers(_Answer):
@@ -84,12 +89,9 @@ class Triples(BaseModel):
     triples: list[tuple[Text, Text, Text]] = Field(max_length=MAX_K)
 
 
-class ScoreRow(_Answer):
+class ScoreRow(Triple):
     """The score of one triple."""
 
-    head: str
-    relation: str
-    tail: str
     score: float | None
     probability: float | None
     known: bool
@@ -101,6 +103,35 @@ class Scores(_Answer):
     scores: list[ScoreRow]
 
 
+class Member(_Answer):
+    """What a member of an ensemble adds to a score, asked for the head and for the tail."""
+
+    name: str
+    head: float
+    tail: float
+    share: float
+
+
+class Supporting(_Answer):
+    """A training fact, as labels, and its share of the support or its likeness."""
+
+    fact: tuple[str, str, str]
+    value: float | None
+
+
+class Explanation(Triple):
+    """What speaks for a triple, approximately."""
+
+    score: float | None
+    ranks: dict[str, float]  # among all entities in that place
+    known: str | None  # the split that holds it
+    members: list[Member]  # of an ensemble
+    support: list[Supporting]
+    analogies: list[Supporting]
+    paths: list[list[tuple[str, str, str]]]
+    note: str
+
+
 class Suggestion(_Answer):
     """An entity that fits better, and how likely that would be a fact."""
 
@@ -109,15 +140,9 @@ class Suggestion(_Answer):
     probability: float | None
 
 
-class Doubt(_Answer):
+class Doubt(Triple):
     """A fact of the graph that looks wrong."""
 
-    head: str
-    relation: str
-    tail: str
-    head_label: str
-    relation_label: str
-    tail_label: str
     probability: float | None
     score: float | None
     suggestion: Suggestion | None  # a more plausible entity in place of one end

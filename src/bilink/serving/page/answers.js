@@ -5,10 +5,6 @@ import { count, el, note, percent, plural, show, trouble, waiting } from "./dom.
 import { explanation } from "./explanation.js";
 import { cardLink, link } from "./links.js";
 
-const ASKED = {
-  tail: "tail", head: "head", relation: "relation", pair: "pair", fact: "fact",
-};
-
 export function asked({ head, relation, tail }) {
   if (head && tail) return "relation";
   if (head) return "tail";
@@ -73,7 +69,7 @@ function why(row, host) {
 
 export function list(rows, kind) {
   const wide = lengths(rows);
-  return el("ol", { class: `rows ${ASKED[kind]}` }, rows.map((row, i) => {
+  return el("ol", { class: `rows ${kind}` }, rows.map((row, i) => {
     const item = el("li", { class: row.known ? "known" : "new" },
       el("span", { class: "rank" }, count(row.rank)),
       el("span", { class: "what" }, subject(row, kind)),
@@ -128,12 +124,10 @@ export async function judge(place, state, signal) {
   try {
     const { head, relation, tail } = state;
     const { scores: [found] } = await post("score", { triples: [[head, relation, tail]] }, signal);
-    const [h, r, t] = await Promise.all([labelOf("entity", found.head), labelOf("relation", found.relation), labelOf("entity", found.tail)]);
-    const row = { ...found, rank: 1, head_label: h, relation_label: r, tail_label: t };
     show(place,
       el("h1", null, "How likely is this?"),
       el("p", { class: "under" }, found.known ? "The graph holds this fact." : "The graph does not hold this fact."),
-      list([row], "fact"));
+      list([{ ...found, rank: 1 }], "fact"));
   } catch (error) {
     if (error.name !== "AbortError") show(place, trouble(error, () => judge(place, state, signal)));
   }

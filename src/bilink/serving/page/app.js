@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { card } from "./cards.js";
 import { Combobox } from "./combobox.js";
 import { count, el, plural, show } from "./dom.js";
-import { FEW, address, go, link, onGo, question, read } from "./links.js";
+import { go, link, onGo, question, read } from "./links.js";
 import { map } from "./map.js";
 
 const $ = (id) => document.getElementById(id);

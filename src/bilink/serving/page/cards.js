@@ -130,7 +130,7 @@ function reliability({ said, true: held, count: n, error }) {
 }
 
 async function shares(weights) {
-  const { members } = await get("weights");
+  const { members } = await get("info");
   const side = (name) => el("div", { class: "shares" },
     el("span", null, `asked for the ${name}`),
     el("div", { class: "stack" }, weights[name].map((w, i) =>
