@@ -104,6 +104,9 @@ class TrainingConfig:
     validate_every: int = option(0, "epochs between validations; 0 makes about twenty of them")
     validation_triples: int = option(1000, "size of the fixed validation sample; 0 for none")
     patience: int = option(5, "stop after so many validations without a better MRR; 0 for never")
+    keep: Literal["best", "last"] = option(
+        "best", "the model that a run ends with: the best on validation, or the last"
+    )
     minutes: float = option(0.0, "stop after so many minutes of training; 0 for never")
     checkpoint_seconds: float = option(60.0, "least time between two checkpoints")
 

@@ -73,7 +73,8 @@ def fit(
             return TrainingResult(best or model, progress, INTERRUPTED)
         saver.save_if_due(engine, progress, best)
     saver.save(engine, progress, best)
-    return TrainingResult(best or model, progress, reason)
+    kept = best if config.keep == "best" and best is not None else model
+    return TrainingResult(kept, progress, reason)
 
 
 def _reason_to_stop(progress: Progress, config: TrainingConfig) -> str:
