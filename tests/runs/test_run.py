@@ -62,6 +62,14 @@ def test_how_a_file_was_read_is_kept(tmp_path):
     assert load_source(run.config).fingerprint == run.graph.fingerprint
 
 
+def test_the_last_model_can_be_had_of_a_finished_run(folder):
+    best = bilink.load(folder)
+    best.evaluate()
+    again = bilink.resume(folder, options={"keep": "last", "patience": 0})
+    assert bilink.load(folder).config.training.keep == "last"
+    assert len(again.history) == len(best.history)
+
+
 def test_history_has_one_object_per_epoch(folder):
     lines = (folder / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4, 5, 6]

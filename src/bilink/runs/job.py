@@ -195,8 +195,10 @@ class Job:
         )
         if folder is not None:
             if result.stopped != INTERRUPTED:
-                if history:  # the model is another one, so what was found before does not hold
+                if history or folder.read_config() != self.config:
+                    # The model is another one, so what was found before does not hold.
                     folder.remove("metrics.json", "calibration.json", f"{AUDIT}/{DOUBTS}")
+                    folder.write_config(self.config)
                 folder.write_model(result.model)
             history = folder.read_history()
         return TrainedRun(
