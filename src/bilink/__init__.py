@@ -5,8 +5,13 @@
 >>> run.query(head="Austria", relation="borders")  # doctest: +SKIP
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# Idle threads of OpenBLAS look for work for two to the power of so many cycles, and take the cores
+# from whoever works beside them; 26 unless told.  See benchmarks/two_at_once.py.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
 
 __version__ = "0.1.0"
 
