@@ -78,7 +78,12 @@ def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | Non
     )
     _add_errors(app)
     _add_page(app)
+    _add_questions(app, explorer, quick, slow)
+    _add_cards(app, explorer, quick, slow)
+    return Guard(app, token=token, hosts=hosts)
 
+
+def _add_questions(app: FastAPI, explorer: Explorer, quick: Lane, slow: Lane) -> None:
     @app.get("/api/info", response_model=schema.Info)
     async def info() -> Response:
         """The run and its graph in a few words."""
@@ -119,6 +124,8 @@ def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | Non
         """Why the run thinks that a triple is true, or not."""
         return Json(await slow.do(explorer.explain, head, relation, tail))
 
+
+def _add_cards(app: FastAPI, explorer: Explorer, quick: Lane, slow: Lane) -> None:
     @app.get("/api/entity", response_model=schema.Entity)
     async def entity(name: Text) -> Response:
         """The facts of an entity, and those in doubt."""
@@ -153,8 +160,6 @@ def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | Non
     async def map(relation: OptionalText = None) -> Response:
         """Entities as points in the plane."""
         return Json(await slow.do(explorer.map, relation))
-
-    return Guard(app, token=token, hosts=hosts)
 
 
 def _add_page(app: FastAPI) -> None:

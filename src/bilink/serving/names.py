@@ -22,8 +22,8 @@ class Names:
     def find(self, text: str) -> int:
         """The id of a name or an unambiguous label; else an error with what was perhaps meant.
 
-        What is close is looked for among names with the same beginning alone: a look at every
-        name takes seconds where there are 100,000.
+        What is close is what the type-ahead search finds, for the whole text or else its beginning:
+        to compare it with every name takes seconds where there are 100,000.
         """
         if text in self.vocabulary:
             return self.vocabulary.find(text)
