@@ -98,7 +98,7 @@ class BatchEngine:
         loss, beaten = (totals / max(len(order), 1)).tolist()
         if not self.model.is_finite():  # the loss is that before the last step
             loss = float("nan")
-        return EpochTotals(loss, beaten)
+        return EpochTotals(loss, beaten, len(order))
 
     def _batch(self, chosen: np.ndarray, random: np.random.Generator) -> Batch:
         questions = self._questions.take(chosen)

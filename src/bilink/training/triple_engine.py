@@ -69,7 +69,7 @@ class TripleEngine:
             for job in jobs:
                 job.result()
         loss, violated, pairs = totals.sum(axis=0).tolist()
-        return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1))
+        return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
 
     def _train_chunk(
         self, rate: float, order: np.ndarray, seed: np.uint64, totals: np.ndarray
