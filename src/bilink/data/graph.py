@@ -14,6 +14,9 @@ from bilink.errors import DataError
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
+# By the side that is asked for: the columns of a triple with the given and the asked entity.
+COLUMNS = {"head": (2, 0), "tail": (0, 2)}
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:

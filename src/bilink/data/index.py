@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bilink.data.graph import Graph
+from bilink.data.graph import COLUMNS, Graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class KnownAnswers:
         cls, triples: np.ndarray, side: str, n_entities: int, n_relations: int
     ) -> "KnownAnswers":
         """Index ``triples`` for questions about ``side``."""
-        given, answer = (2, 0) if side == "head" else (0, 2)
+        given, answer = COLUMNS[side]
         keys = triples[:, given].astype(np.int64) * n_relations + triples[:, 1]
         keys *= n_entities
         keys += triples[:, answer]
@@ -53,7 +53,7 @@ class KnownAnswers:
 
     def hold(self, triples: np.ndarray, side: str) -> np.ndarray:
         """Whether each triple is among those that were indexed for ``side``."""
-        given, answer = (2, 0) if side == "head" else (0, 2)
+        given, answer = COLUMNS[side]
         start, stop = self.spans(triples[:, given], triples[:, 1])
         n = int(max(self.answers.max(initial=0), triples[:, answer].max(initial=0))) + 1
         first = np.repeat(self.offsets[:-1], np.diff(self.offsets))  # of the key of each answer

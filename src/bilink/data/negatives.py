@@ -10,13 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-from bilink.data.graph import SPLITS, Graph
+from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import KnownAnswers
 from bilink.errors import ConfigError, DataError
 
 Sides = Literal["random", "head", "tail", "both"]
 SIDES: tuple[Sides, ...] = ("random", "head", "tail", "both")
-COLUMN = {"head": 0, "tail": 2}
 
 
 def sample_negatives(
@@ -52,7 +51,7 @@ def sample_negatives(
     made = np.zeros(len(negatives), dtype=bool)
     for any_entity in (False, True) if plausible else (True,):
         for swapped in (False, True) if sides == "random" else (False,):
-            for side, column in COLUMN.items():
+            for side, (_, column) in COLUMNS.items():
                 rows = np.flatnonzero(~made & (heads == ((side == "head") != swapped)))
                 if len(rows):
                     pools = _Pools.of(graph, side, any_entity)
@@ -105,7 +104,7 @@ class _Pools:
             pool[:] = 0
             keys = np.arange(n, dtype=np.int64)
         else:
-            keys = pool[graph.train[:, 1]] * n + graph.train[:, COLUMN[side]]
+            keys = pool[graph.train[:, 1]] * n + graph.train[:, COLUMNS[side][1]]
             keys.sort()
             keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
         ends = np.arange(len(pool) + 1, dtype=np.int64) * n
@@ -113,7 +112,7 @@ class _Pools:
 
     def with_places(self, triples: np.ndarray) -> np.ndarray:
         """Those triples whose ``side`` is in its pool, with its place there instead of its id."""
-        column = COLUMN[self.side]
+        column = COLUMNS[self.side][1]
         pools = self.pool[triples[:, 1]]
         wanted = pools * self.n_entities + triples[:, column]
         at = np.searchsorted(self.keys, wanted)
@@ -136,7 +135,7 @@ def _draw(
     asked[relations] = True
     placed = pools.with_places(true[asked[true[:, 1]]])
     taken = KnownAnswers.of(placed, pools.side, n, len(pools.pool))
-    start, stop = taken.spans(triples[:, 2 - COLUMN[pools.side]], relations)
+    start, stop = taken.spans(triples[:, COLUMNS[pools.side][0]], relations)
     pool = pools.pool[relations]
     free = np.diff(pools.starts)[pool] - (stop - start)
     k = random.integers(0, np.maximum(free, 1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bilink._jit import kernel
+from bilink.data.graph import COLUMNS
 from bilink.data.index import KnownAnswers
 from bilink.models.scorer import Scorer, Side
 from bilink.ranking.ranks import check_finite, single_threaded_blas
@@ -45,7 +46,7 @@ def ask_members(
 
     Known answers are no rivals.
     """
-    given, answer = (2, 0) if side == "head" else (0, 2)
+    given, answer = COLUMNS[side]
     n = members[0].n_entities
     rivals = random_rivals + hard_rivals * len(members)
     gaps = np.empty((len(triples), rivals, len(members)), dtype=np.float32)

@@ -24,9 +24,9 @@ from bilink.errors import ConfigError, DataError
 from bilink.evaluation.metrics import BINARY_METRICS, binary_metrics
 from bilink.evaluation.reliability import ece_within, reliability
 from bilink.evaluation.thresholds import PRIOR, choose_thresholds, groups
+from bilink.models.scorer import Probability
 
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids (n, 3) → scores; higher is more likely
-Probability = Callable[[np.ndarray, np.ndarray], np.ndarray]  # triples and their scores → [0, 1]
 
 CHOSEN_ON = "valid"
 GIVEN, BY_POSITION, ANY_ENTITY = "given", "sampled by position", "sampled from all entities"

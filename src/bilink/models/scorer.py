@@ -3,6 +3,7 @@
 score(h, r, t) = ⟨query(h, r), candidate(t)⟩
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,8 @@ from bilink.models.registry import Family
 
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, ...] = ("head", "tail")  # the side that is asked for
+# From triples (n, 3) of ids and their scores to the probability of each.
+Probability = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _ROWS = 8192  # triples that are scored at once
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from bilink._extras import needs
 from bilink._files import replacing
 from bilink.data.vocabulary import printable
+from bilink.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -123,3 +124,9 @@ class AnswerSets(Table):
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self._sets))
+
+
+def check_count(k: int) -> None:
+    """Complain where no answers are asked for."""
+    if k < 1:
+        raise ConfigError(f"k must be at least 1, not {k}")

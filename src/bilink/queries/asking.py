@@ -7,18 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from bilink.data.graph import Graph
+from bilink.data.graph import COLUMNS, Graph
 from bilink.data.index import KnownAnswers
 from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError
-from bilink.models.scorer import Scorer, Side
-from bilink.queries.answers import Answer, Answers, AnswerSets
+from bilink.models.scorer import Probability, Scorer, Side
+from bilink.queries.answers import Answer, Answers, AnswerSets, check_count
 from bilink.queries.pairs import PairSearch
 from bilink.queries.questions import Question
 from bilink.ranking.topk import top_candidates
-
-# From triples (n, 3) of ids and their scores to the probability of each.
-Probability = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 SEEN = "seen"
 _PATTERNS = (
@@ -55,7 +52,7 @@ class Asker:
         ``memory`` as in ``PairSearch.best``.  No entity is an answer to a question about itself,
         unless training has some entity that the relation joins to itself.
         """
-        _check_count(k)
+        check_count(k)
         entities, relations = self.graph.entities, self.graph.relations
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
@@ -81,7 +78,7 @@ class Asker:
         **options: Any,
     ) -> AnswerSets:
         """Answer many questions with the options of ``ask``; ``progress`` is called after each."""
-        _check_count(options.get("k", 1))
+        check_count(options.get("k", 1))
         sets = []
         for question in questions:
             with question.blamed():
@@ -103,7 +100,7 @@ class Asker:
 
         Scores of different relations compare only as far as the model was trained to make them.
         """
-        _check_count(k)
+        check_count(k)
         best = _Best(k, self.probability)
         for r in range(len(self.graph.relations)):
             best.add(*self._best_pairs(r, k, new, only, best.floor, search))
@@ -124,7 +121,7 @@ class Asker:
         ids, scores = top_candidates(self.scorer, side, given, r, k, exclude)
         triples = np.empty((len(ids), 3), dtype=np.int64)
         triples[:] = (given, r, given)
-        triples[:, 0 if side == "head" else 2] = ids
+        triples[:, COLUMNS[side][1]] = ids
         subject, verb = self._shown(given, r)
         if side == "tail":
             return self._answers(f"({subject}, {verb}, ?)", triples, scores, _tail)
@@ -202,7 +199,7 @@ class Asker:
             if only != SEEN:
                 raise ConfigError(f"only must be {SEEN!r} or a list of names, not {only!r}")
             train = self.graph.train
-            return np.unique(train[train[:, 1] == r, 0 if side == "head" else 2])
+            return np.unique(train[train[:, 1] == r, COLUMNS[side][1]])
         return np.unique(self.graph.entities.find_all(only))
 
     def _shown(self, entity: int, r: int) -> tuple[str, str]:
@@ -246,11 +243,6 @@ class Asker:
             )
         ]
         return Answers(question, answers)
-
-
-def _check_count(k: int) -> None:
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, not {k}")
 
 
 class _Best:

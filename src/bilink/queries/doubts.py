@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from bilink.data.graph import SPLITS, Graph
+from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
-from bilink.data.negatives import COLUMN
 from bilink.data.vocabulary import printable
 from bilink.ensembles.calibration import Calibration, fit_calibration
 from bilink.errors import ConfigError, DataError
 from bilink.models.scorer import SIDES, Scorer, Side
+from bilink.queries.answers import check_count
 from bilink.ranking.topk import top_candidates
 
 ERRORS = 0.05  # share of the facts that are thought wrong before one looks
@@ -117,8 +117,7 @@ class Doubts:
 
 def check_audit(k: int, errors: float) -> None:
     """Complain about what ``doubt_facts`` cannot do; a caller asks before it trains."""
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, not {k}")
+    check_count(k)
     if not 0 < errors < 1:
         raise ConfigError(f"errors must be between 0 and 1, not {errors}")
 
@@ -210,7 +209,7 @@ class _Judge:
     def _suggest(self, side: Side, given: int, r: int, known: KnownAnswers) -> Suggestion | None:
         """The best entity seen in this position that is no known answer, as this fact's own is."""
         others = np.ones(len(self.graph.entities), dtype=bool)
-        others[self.graph.train[self.graph.train[:, 1] == r, COLUMN[side]]] = False
+        others[self.graph.train[self.graph.train[:, 1] == r, COLUMNS[side][1]]] = False
         others[known.of_query(given, r)] = True
         others[given] |= r not in self.graph.reflexive_relations
         barred = np.flatnonzero(others)

@@ -14,9 +14,9 @@ from bilink.data.index import KnownAnswers
 from bilink.data.vocabulary import printable
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.ensembles.platt import PlattScorer
-from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, Scorer, Side
+from bilink.queries.answers import check_count
 from bilink.queries.influence import influences
 from bilink.ranking.ranks import rank_triples
 
@@ -104,8 +104,7 @@ def explain(
     k: int = 5,
 ) -> Explanation:
     """Explain the score of (head, relation, tail) under ``scorer``, made of ``models``."""
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, not {k}")
+    check_count(k)
     find = graph.entities.find
     triple = np.array([find(head), graph.relations.find(relation), find(tail)])
     ranks = rank_triples(scorer, triple[None], known, threads=1)

@@ -24,6 +24,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from bilink._jit import kernel, reduction, verb
+from bilink.data.graph import COLUMNS
 from bilink.data.index import KnownAnswers
 from bilink.errors import ConfigError, TrainingError
 from bilink.models.scorer import SIDES, Scorer, Side
@@ -117,7 +118,7 @@ def _rank_side(
     threads: int,
     progress: Callable[[int], None] | None,
 ) -> Ranks:
-    given, answer = (2, 0) if side == "head" else (0, 2)
+    given, answer = COLUMNS[side]
     # By relation, so that the parameters of one stay in the cache while its queries are made, and
     # so that triples with the same query stand together: it is scored once.
     order = np.lexsort((triples[:, given], triples[:, 1]))

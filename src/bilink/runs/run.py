@@ -12,10 +12,10 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.ensembles.calibration import Calibration, fit_calibration
 from bilink.errors import BilinkError, DataError, RunError
-from bilink.evaluation.classification import Classification, Probability, classify_triples
+from bilink.evaluation.classification import Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.models.model import Model
-from bilink.models.scorer import Scorer
+from bilink.models.scorer import Probability, Scorer
 from bilink.queries.answers import Answers, AnswerSets
 from bilink.queries.asking import Asker
 from bilink.queries.explain import Explanation, explain
