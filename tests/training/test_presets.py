@@ -30,13 +30,15 @@ def test_an_unknown_preset_is_refused_with_the_known_ones():
         ("complex", {"loss": "logistic"}, "margin"),
         ("complex", {"loss": "softmax", "negatives": 3}, "sampled"),
         ("complex", {"negatives": "0"}, "softmax"),
-        ("transe", {}, "margin"),
-        ("transe", {"distance": "plain"}, "softmax"),
-        ("transe", {"regularization.entity": 0.1}, "margin"),
+        ("transe", {}, "softmax"),
+        ("transe", {"constraint": "sphere"}, "margin"),
+        ("transe", {"negatives": 3}, "margin"),
+        ("transe-l1", {}, "margin"),
+        ("transe-l1", {"regularization.entity": 0.1}, "margin"),
         ("complex", {"margin": 1.0, "regularization.entity": 0.1}, "margin"),
         ("complex", {"regularization.kind": "n3"}, "softmax"),
-        ("transe", {"regularization": {"kind": "dura"}}, "softmax"),
-        ("transe", {"dropout.entity": 0.1}, "softmax"),
+        ("transe-l1", {"regularization": {"kind": "dura"}}, "softmax"),
+        ("transe-l1", {"dropout.entity": 0.1}, "softmax"),
     ],
 )
 def test_what_is_said_decides(model, said, found):
@@ -49,11 +51,13 @@ def test_options_of_both_engines_are_refused_even_with_their_default_values():
 
 
 def test_what_means_nothing_of_softmax_training_does_not_choose_it():
-    assert choose("transe", 100, None, {"device": "numpy", "regularization.kind": "l2"}) == "margin"
+    said = {"device": "numpy", "regularization.kind": "l2"}
+    assert choose("transe-l1", 100, None, said) == "margin"
 
 
 def test_a_twin_is_trained_as_its_model():
-    assert preset("margin", "transe-reciprocal") == preset("margin", "transe")
+    for name in PRESETS:
+        assert preset(name, "transe-reciprocal") == preset(name, "transe")
 
 
 def test_a_large_graph_gets_a_sample_of_negatives():

@@ -4,12 +4,12 @@
 | --- | --- |
 | paper | the framework of Wang et al. (2018): hinge, one random negative, Adagrad |
 | margin | margin training with more negatives and, but for distances, entities in the unit ball |
-| softmax | cross-entropy over all entities, each distinct question once, N3 |
+| softmax | cross-entropy over all entities, each distinct question once; of products with N3 |
 | sampled | the same over negatives that a batch shares; for graphs with many questions |
 
 Without a preset, what is said decides (``margin=2`` means margin training), and else the graph and
-the model: see ``choose``.  The settings were found on the validation splits of WN18, the atlas and
-UMLS.
+the model: see ``choose``.  The settings were found on the validation splits of WN18, FB15k-237, the
+atlas and UMLS.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,9 +17,9 @@ from typing import Any
 
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError
-from bilink.models.inner import DOT
+from bilink.models.inner import DOT, MANHATTAN, SQUARED_DISTANCE
 from bilink.models.reciprocal import SUFFIX
-from bilink.models.registry import family
+from bilink.models.registry import Family, family
 from bilink.training.config import MARGIN_ONLY, SOFTMAX_ONLY, TrainingConfig
 
 PRESETS = ("paper", "margin", "softmax", "sampled")
@@ -31,16 +31,13 @@ _MARGIN: dict[str, dict[str, Any]] = {
     "transe-l1": {**_MORE, "margin": 2.0},
     "rotate": {**_MORE, "margin": 2.0},
 }
+_SOFTMAX = {"loss": "softmax", "init_scale": 1e-3, "questions": "weighted", "batch_size": 500}
 _N3 = {
-    "loss": "softmax",
-    "init_scale": 1e-3,
+    "learning_rate": 0.3,
     "regularization.kind": "n3",
     "regularization.entity": 0.02,
     "regularization.relation": 0.02,
 }
-_WEIGHTED = {**_N3, "questions": "weighted", "batch_size": 500}
-_SOFTMAX = {**_WEIGHTED, "negatives": 0, "epochs": 100}
-_SAMPLED = {**_WEIGHTED, "negatives": 1000, "epochs": 60}
 
 # Products of floats in an epoch over all entities from which a sample of them is taken instead:
 # about half a minute on two cores.
@@ -60,8 +57,16 @@ def preset(name: str, model: str) -> TrainingConfig:
     elif name == "margin":
         options = _MARGIN.get(base, _PRODUCT)
     else:
-        options = _SOFTMAX if name == "softmax" else _SAMPLED
+        options = _softmax(found, sampled=name == "sampled")
     return TrainingConfig().with_options(options)
+
+
+def _softmax(found: Family, sampled: bool) -> dict[str, Any]:
+    size = {"negatives": 1000, "epochs": 60} if sampled else {"negatives": 0, "epochs": 100}
+    if found.comparison is DOT:
+        return {**_SOFTMAX, **_N3, **size, "decay": 0.95 if sampled else 0.97}
+    plain = {"distance": "plain"} if found.comparison is SQUARED_DISTANCE else {}
+    return {**_SOFTMAX, **plain, **size}
 
 
 def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
@@ -78,7 +83,7 @@ def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
         )
     if str(said.get("negatives")) == "0" or softmax:
         return False
-    return bool(margin) or "negatives" in said or family(model).comparison is not DOT
+    return bool(margin) or "negatives" in said or family(model).comparison is MANHATTAN
 
 
 def _flat(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -93,8 +98,8 @@ def _flat(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def choose(model: str, dim: int, graph: Graph | None, said: Mapping[str, Any]) -> str:
     """The name of the preset for a model, a graph and the options that the user has said.
 
-    Distances are trained with a margin.  Products are trained with a softmax over all entities
-    where that is affordable, and over a sample of them where it is not.
+    A softmax over all entities where that is affordable, and over a sample of them where it is not;
+    a margin where scores are no matrix product.
     """
     if _is_margin(model, said):
         return "margin"
