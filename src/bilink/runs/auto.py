@@ -21,6 +21,7 @@ from bilink.runs.trained import TrainedRun
 
 # (model, dim, share of the time): the strongest first, then those that differ most from it.
 CANDIDATES = (("complex", 100, 0.5), ("rescal", 50, 0.25), ("transe", 100, 0.25))
+MOST = 6  # models: where time is left, the first one is trained again from other seeds
 TRAINING = 0.8  # share of the time; the rest is for the ensemble
 EPOCHS = 10_000  # more than there is time for: time and patience end a run
 COMPARED = 2000  # validation triples by which the ensemble is held against its members
@@ -51,9 +52,10 @@ def train_auto(
 ) -> Outcome:
     """Train, combine and compare within ``minutes``; keep what is best on validation.
 
-    Time that a model leaves goes to those after it.  The ensemble is fitted on one half of the
-    validation split and held against its members on the other; if it wins, it is fitted again on
-    all of it.  ``reading`` says how ``load_graph`` should read ``data``.
+    Time that a model leaves goes to those after it, and then to more runs of the first one.  The
+    ensemble is fitted on one half of the validation split and held against its members on the
+    other; if it wins, it is fitted again on all of it.  ``reading`` says how ``load_graph`` should
+    read ``data``.
     """
     if not 0 < minutes < float("inf"):
         raise ConfigError(f"the budget must be a positive time, not {minutes} minutes")
@@ -89,21 +91,37 @@ class _Work:
 
     def _train(self) -> dict[str, TrainedRun]:
         """The candidates, each with its share of the time that is left; at least one."""
-        graph = self.first.graph
-        compared = len(graph.valid) > 1
+        compared = len(self.first.graph.valid) > 1
         candidates = CANDIDATES if compared else CANDIDATES[:1]
         deadline = self.started + self.seconds * (TRAINING if compared else 1)
         runs: dict[str, TrainedRun] = {}
+        spent = 0.0  # on the first
         for i, (model, dim, share) in enumerate(candidates):
-            slot = (deadline - time.perf_counter()) * share / sum(c[2] for c in candidates[i:])
+            left = deadline - time.perf_counter()
+            slot = left * share / sum(c[2] for c in candidates[i:])
             if runs and (slot <= 0 or self.should_stop()):
+                return runs
+            runs[model] = self._run(model, dim, slot)
+            spent = spent or left - (deadline - time.perf_counter())
+        model, dim, _ = candidates[0]
+        for seed in range(1, 1 + MOST - len(runs) if compared else 1):
+            left = deadline - time.perf_counter()
+            if left < spent or self.should_stop():  # half a run is no member
                 break
-            self.say(f"{model}, dim {dim}: at most {slot:.0f} s")
-            options = {"epochs": EPOCHS, "validate_every": 5, "minutes": max(slot, 1) / 60}
-            job = prepare(graph, model, dim, options)
-            job = replace(job, config=replace(job.config, data=self.first.config.data))
-            runs[model] = job.run(on_epoch=self.on_epoch, should_stop=self.should_stop)
+            runs[f"{model} {seed + 1}"] = self._run(model, dim, left, seed)
         return runs
+
+    def _run(self, model: str, dim: int, seconds: float, seed: int = 0) -> TrainedRun:
+        self.say(f"{model}, dim {dim}: at most {seconds:.0f} s")
+        options = {
+            "epochs": EPOCHS,
+            "validate_every": 5,
+            "minutes": max(seconds, 1) / 60,
+            "seed": seed,
+        }
+        job = prepare(self.first.graph, model, dim, options)
+        job = replace(job, config=replace(job.config, data=self.first.config.data))
+        return job.run(on_epoch=self.on_epoch, should_stop=self.should_stop)
 
 
 def _compare(
