@@ -8,13 +8,7 @@ import typer
 
 from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, say, table, training_bar
 
-MODELS = (  # with dim and epochs
-    ("rescal", 50, 40),
-    ("distmult", 100, 40),
-    ("hole", 100, 40),
-    ("complex", 50, 40),
-    ("transe", 100, 200),
-)
+MODELS = {"rescal": 50, "distmult": 100, "hole": 100, "complex": 50, "transe": 100}  # with dim
 DEFAULT_OUT = Path("runs/demo")
 QUESTIONS = (
     ("Which languages are spoken in Chile?", {"head": "Chile", "relation": "official language"}),
@@ -25,9 +19,7 @@ QUESTIONS = (
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs.")] = DEFAULT_OUT,
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the graph for each model [40, TransE 200].")
-    ] = None,
+    epochs: Annotated[int, typer.Option(help="Passes over the graph for each model.")] = 40,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite runs in --out (not needed for runs/demo).")
     ] = False,
@@ -43,11 +35,10 @@ def demo(
     say(f"{graph!r}\n")
     runs: list[Any] = []
     rows = []
-    for model, dim, enough in MODELS:
-        options = {"epochs": epochs or enough}
-        with training_bar(options["epochs"]) as on_epoch:
+    for model, dim in MODELS.items():
+        with training_bar(epochs) as on_epoch:
             run = train(
-                graph, model, dim, out=out / model, force=force, options=options, on_epoch=on_epoch
+                graph, model, dim, out=out / model, force=force, epochs=epochs, on_epoch=on_epoch
             )
         runs.append(run)
         result = run.evaluate()
