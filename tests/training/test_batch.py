@@ -164,6 +164,7 @@ def test_a_step_of_sgd_is_the_slope_of_the_cross_entropy(name):
         {"questions": "weighted"},
         {"questions": "distinct", "negatives": 5},
         {"questions": "weighted", "negatives": 5},
+        {"questions": "weighted", "grain": 1e-9},
         {"label_smoothing": 0.2},
         {"label_smoothing": 0.2, "questions": "distinct"},
     ],
@@ -175,10 +176,10 @@ def test_targets(options):
 
 
 @pytest.mark.parametrize("name", ["transe", "rotate"])
-@pytest.mark.parametrize("negatives", [0, 5])
-def test_the_softmax_may_see_plain_distances(name, negatives):
+@pytest.mark.parametrize("options", [{}, {"negatives": 5}, {"grain": 1e-9}], ids=str)
+def test_the_softmax_may_see_plain_distances(name, options):
     graph, model = small_graph(), random_model(name)
-    config = config_of(distance="plain", negatives=negatives)
+    config = config_of(distance="plain", **options)
     check_step(model, graph, config, lambda e, r: reference_loss(name, e, r, TRIPLES, config))
 
 
@@ -259,6 +260,59 @@ def test_a_sample_estimates_the_sum_over_all():
     np.testing.assert_allclose(np.mean(found), np.exp(entities).sum(), rtol=0.02)
 
 
+def rounded(scores, grain, seed):
+    """Probabilities of one row after rounding, and its loss, where candidates 3 and 8 are right."""
+    most = 2 + int(1 / grain)
+    columns, values = np.empty((1, most), np.int32), np.empty((1, most), np.float32)
+    counts, answer_slopes, loss = np.empty(1, np.int64), np.empty(2, np.float32), np.zeros(1)
+    batch_kernels.rounded_slopes(
+        0,
+        1,
+        scores[None].copy(),
+        np.array([0, 2]),
+        np.array([3, 8]),
+        np.ones(1, np.float32),
+        grain,
+        np.uint64(seed),
+        False,
+        columns,
+        values,
+        counts,
+        answer_slopes,
+        loss,
+        np.zeros(1),
+    )
+    kept = columns[0, : counts[0]]
+    assert (np.diff(kept) > 0).all()
+    assert (answer_slopes == -0.5).all()
+    found = np.zeros(len(scores))
+    found[kept] = values[0, : counts[0]]
+    return found, loss[0]
+
+
+@pytest.mark.parametrize("size", [9, 64, 200])
+def test_rounded_probabilities_are_right_on_average(size):
+    grain = 0.05
+    scores = np.random.default_rng(size).normal(size=size, scale=2).astype(np.float32)
+    exact = np.exp(scores.astype(float)) / np.exp(scores.astype(float)).sum()
+    rows, losses = zip(*(rounded(scores, grain, seed) for seed in range(6000)), strict=True)
+    np.testing.assert_allclose(np.mean(rows, axis=0), exact, atol=0.002)
+    np.testing.assert_allclose(losses, -np.log(exact[[3, 8]]).mean(), rtol=1e-5)
+    large = exact >= grain
+    np.testing.assert_allclose(
+        np.array(rows)[:, large], np.tile(exact[large], (6000, 1)), rtol=1e-5
+    )
+
+
+def test_a_grain_that_is_small_changes_little(atlas):
+    options = {"epochs": 6, "batch_size": 200, "questions": "weighted", "init_scale": 1e-2}
+    options |= {"loss": "softmax", "negatives": 0, "threads": 1}
+    runs = [bilink.train(atlas, "complex", 20, **options, grain=grain) for grain in (0, 0.004)]
+    losses = [run.history[-1]["loss"] for run in runs]
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
 def test_distinct_questions_with_one_answer_each_are_those_of_the_facts():
     triples = [(0, 0, 1), (1, 0, 2), (2, 1, 3), (3, 1, 4)]
     graph = small_graph(triples)
@@ -298,11 +352,12 @@ def test_dropout_is_the_slope_of_what_is_left(negatives):
         np.testing.assert_allclose(found, slopes, atol=2e-3)
 
 
-def test_small_blocks_of_scores_change_nothing(monkeypatch):
-    graph = small_graph()
-    whole = step_of(random_model("transe"), graph, config_of())
+@pytest.mark.parametrize("grain", [0, 0.3])
+def test_small_blocks_of_scores_change_nothing(grain, monkeypatch):
+    graph, config = small_graph(), config_of(grain=grain)
+    whole = step_of(random_model("transe"), graph, config)
     monkeypatch.setattr("bilink.training.tables.SCORES", 4 * 5 * 2)  # two rows
-    for a, b in zip(step_of(random_model("transe"), graph, config_of()), whole, strict=True):
+    for a, b in zip(step_of(random_model("transe"), graph, config), whole, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
@@ -340,7 +395,9 @@ def test_the_fast_exponential_is_right():
     np.testing.assert_allclose(row, expected, rtol=3e-7)
 
 
-@pytest.mark.parametrize("options", [{}, {"negatives": 3}, {"optimizer": "adam", "plateau": 0.5}])
+@pytest.mark.parametrize(
+    "options", [{}, {"negatives": 3}, {"grain": 0.01}, {"optimizer": "adam", "plateau": 0.5}]
+)
 def test_a_resumed_run_is_the_same_run(options, tmp_path, atlas):
     from bilink.runs.job import resume
 
@@ -385,6 +442,10 @@ def test_threads_change_no_more_than_rounding(atlas):
         ({"loss": "softmax", "negatives": 9, "label_smoothing": 0.1}, "set negatives=0"),
         ({"loss": "softmax", "negatives": 0, "full_epochs": 2}, "all epochs are full"),
         ({"loss": "softmax", "negatives": 9, "full_epochs": 2, "minutes": 1}, "minutes may end"),
+        ({"loss": "softmax", "negatives": 9, "grain": 0.1}, "no epoch is over all entities"),
+        ({"loss": "softmax", "negatives": 0, "grain": 0.1, "device": "cpu"}, "device=numpy"),
+        ({"loss": "softmax", "negatives": 0, "grain": 0.1, "label_smoothing": 0.1}, "without lab"),
+        ({"loss": "margin", "grain": 0.1}, "grain=0.1 does not go with the margin loss"),
         ({"loss": "softmax", "filter_negatives": False}, "filter_negatives=False does not go"),
         ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),
         ({"loss": "softmax", "batch_size": 0}, "batch_size must be at least 1"),

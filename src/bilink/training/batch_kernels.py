@@ -21,6 +21,8 @@ ADAM_EPSILON = np.float32(1e-8)
 EPSILON = np.float32(1e-24)
 LOWEST = np.float32(-87.0)  # exp of less is no normal number in single precision
 NOWHERE = np.float32(1e-12)  # a squared distance whose root has no slope
+LANES = 32
+SEGMENT = 64  # candidates whose probabilities are added up together
 
 # Placeholders that ``bind`` replaces by a model's verbs.
 tail_query: Any = None
@@ -72,12 +74,19 @@ def sum_row(row):
     return total
 
 
-@reduction
+@verb
 def max_row(row):
-    """The largest entry of a row."""
-    top = row[0]
-    for j in range(1, row.shape[0]):
-        top = max(top, row[j])
+    """The largest entry of a row, in lanes, since compilers do not reorder a comparison."""
+    lanes = np.full(LANES, row[0])
+    whole = row.shape[0] // LANES * LANES
+    for start in range(0, whole, LANES):
+        for k in range(LANES):
+            lanes[k] = max(lanes[k], row[start + k])
+    for j in range(whole, row.shape[0]):
+        lanes[0] = max(lanes[0], row[j])
+    top = lanes[0]
+    for k in range(1, LANES):
+        top = max(top, lanes[k])
     return top
 
 
@@ -277,6 +286,90 @@ def softmax_slopes(first, last, scores, starts, answers, weights, smoothing, roo
             times_row(row, factors)
         losses[i] = np.log(total) + top - goal
         beaten[i] = worse / count
+
+
+@kernel
+def rounded_slopes(
+    first,
+    last,
+    scores,
+    starts,
+    answers,
+    weights,
+    grain,
+    seed,
+    root,
+    columns,
+    values,
+    counts,
+    answer_slopes,
+    losses,
+    beaten,
+):
+    """The slopes of ``softmax_slopes``, most of them rounded to 0; the answers' targets go aside.
+
+    A probability below ``grain`` becomes ``grain`` with the chance that keeps its mean, and else
+    nothing: the probabilities lie end to end on a line, and a candidate stays if one of the marks
+    on it, ``grain`` apart from a random start, falls on its part.  So at most 1 + 1/grain stay.
+    Those of row i are columns[i, :counts[i]], ascending.
+    """
+    size = scores.shape[1]
+    factors = np.empty(size if root else 0, dtype=scores.dtype)
+    sums = np.empty(-(-size // SEGMENT))
+    for i in range(first, last):
+        row = scores[i]
+        if root:
+            to_distances(row, factors)
+        top = max_row(row)
+        count = starts[i + 1] - starts[i]
+        goal, worse = 0.0, 0
+        share = np.float32(weights[i] / count)
+        for a in range(starts[i], starts[i + 1]):
+            goal += row[answers[a]] / count
+            worse += row[answers[a]] < top
+            answer_slopes[a] = -share * factors[answers[a]] if root else -share
+        exp_row(row, top)
+        total = 0.0
+        for s in range(sums.shape[0]):
+            sums[s] = sum_row(row[s * SEGMENT : (s + 1) * SEGMENT])
+            total += sums[s]
+        apart = total * grain
+        mark = apart * (mix(seed + np.uint64(i)) >> np.uint64(11)) * 2.0**-53
+        scale = np.float32(weights[i] / total)
+        seen, kept = 0.0, 0
+        for s in range(sums.shape[0]):
+            if seen + sums[s] > mark:
+                here = np.float64(seen)
+                for j in range(s * SEGMENT, min((s + 1) * SEGMENT, size)):
+                    here += row[j]
+                    if here > mark:
+                        mark += apart * (np.floor((here - mark) / apart) + 1)
+                        value = scale * max(row[j], np.float32(apart))
+                        columns[i, kept] = j
+                        values[i, kept] = value * factors[j] if root else value
+                        kept += 1
+            seen += sums[s]
+        counts[i] = kept
+        losses[i] = np.log(total) + top - goal
+        beaten[i] = worse / count
+
+
+@kernel
+def pull_kept_queries(first, last, right, columns, values, counts, left_slopes):
+    """left_slopes[i] = Σ values[i, k] · right[columns[i, k]]."""
+    for i in range(first, last):
+        left_slopes[i, :] = 0
+        for k in range(counts[i]):
+            add_scaled(right[columns[i, k]], values[i, k], left_slopes[i])
+
+
+@kernel
+def pull_kept_candidates(first, last, left, columns, values, counts, right_slopes):
+    """right_slopes[columns[i, k]] += values[i, k] · left[i], for candidates from first to last."""
+    for i in range(left.shape[0]):
+        row = columns[i, : counts[i]]
+        for k in range(np.searchsorted(row, first), np.searchsorted(row, last)):
+            add_scaled(left[i], values[i, k], right_slopes[row[k]])
 
 
 @kernel

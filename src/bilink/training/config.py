@@ -82,6 +82,11 @@ class TrainingConfig:
     distance: Literal["squared", "plain"] = option(
         "squared", "what the softmax sees of a distance; the ranking is the same"
     )
+    grain: float = option(
+        0.0,
+        "probabilities below it, such as 0.004, become it or nothing, with the same mean; makes "
+        "epochs over all entities faster (softmax)",
+    )
     label_smoothing: float = option(0.0, "share of the target that goes to all entities (softmax)")
     relation_prediction: float = option(
         0.0, "weight of the cross-entropy of the relation, given head and tail (softmax)"
@@ -126,7 +131,7 @@ class TrainingConfig:
         for name in ("learning_rate", "init_scale", "decay", "plateau"):
             if not 0 < getattr(self, name) < math.inf:  # also refuses NaN
                 raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("plausible", "label_smoothing"):
+        for name in ("plausible", "label_smoothing", "grain"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
         for name in ("decay", "plateau"):
@@ -147,6 +152,10 @@ class TrainingConfig:
             raise ConfigError(
                 "label_smoothing goes with all entities as candidates; set negatives=0"
             )
+        if self.grain and (self.label_smoothing or self.device != "numpy"):
+            raise ConfigError("grain goes with device=numpy, without label_smoothing; leave it out")
+        if self.grain and self.negatives and not self.full_epochs:
+            raise ConfigError("grain means nothing where no epoch is over all entities")
         if self.full_epochs and not self.negatives:
             raise ConfigError("full_epochs means nothing with negatives=0: all epochs are full")
         if self.full_epochs and self.minutes:
@@ -181,6 +190,7 @@ SOFTMAX_ONLY: dict[str, Any] = {
     "questions": "per-fact",
     "full_epochs": 0,
     "distance": "squared",
+    "grain": 0.0,
     "label_smoothing": 0.0,
     "relation_prediction": 0.0,
     "device": "numpy",

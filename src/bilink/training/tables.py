@@ -86,12 +86,14 @@ class EntityTable(Table):
         super().__init__(params, config, crew)
         self._product = product
         self._smoothing, self._root = config.label_smoothing, config.distance == "plain"
+        self._grain = config.grain
         self._wide = (len(params), params.shape[1] + product.extra)
         self._lifted = np.empty(self._wide if product.extra else 0, dtype=np.float32)
         self._slopes = np.empty((0, 0), dtype=np.float32)  # of this batch, by entity
         self._touched: np.ndarray | None = None  # which entities have slopes; None for all
         self._all_slopes = np.empty((0, 0), dtype=np.float32)
         self._few_slopes = np.empty((0, 0), dtype=np.float32)  # zero but within a batch
+        self._kept_slopes = np.empty((0, 0), dtype=np.float32)  # the same, in longer rows
         self._room = np.empty(0, dtype=np.float32)
 
     @contextmanager
@@ -105,6 +107,8 @@ class EntityTable(Table):
 
     def compare_all(self, left: np.ndarray, batch: Batch) -> np.ndarray:
         """Slopes in the left side, where all entities are candidates; notes losses in ``batch``."""
+        if self._grain:
+            return self._compare_rounded(left, batch)
         asked = batch.questions
         right = self._product.candidates(self.params, self._lifted)
         left_slopes = np.empty_like(left)
@@ -136,6 +140,46 @@ class EntityTable(Table):
         self._slopes = self._product.pull_candidates(self.params, self._all_slopes)
         return left_slopes
 
+    def _compare_rounded(self, left: np.ndarray, batch: Batch) -> np.ndarray:
+        """The same, with slopes that are mostly nothing, so that one product is left of three."""
+        asked, size = batch.questions, len(left)
+        right = self._product.candidates(self.params, self._lifted)
+        most = min(len(right), 2 + int(1 / self._grain))
+        columns, values = np.empty((size, most), np.int32), np.empty((size, most), np.float32)
+        counts = np.empty(size, dtype=np.int64)
+        answer_slopes = np.empty(len(asked.answers), dtype=np.float32)
+        block = max(1, SCORES // (4 * len(right)))
+        for start in range(0, size, block):
+            rows = slice(start, min(start + block, size))
+            scores = self._scores(rows.stop - start, len(right))
+            np.matmul(left[rows], right.T, out=scores)
+            self._crew.spread(
+                kernels.rounded_slopes,
+                len(scores),
+                scores,
+                asked.starts[start:],
+                asked.answers,
+                batch.weights[rows],
+                self._grain,
+                ~batch.seed + np.uint64(start),  # another one than dropout's
+                self._root,
+                columns[rows],
+                values[rows],
+                counts[rows],
+                answer_slopes,
+                batch.losses[rows],
+                batch.beaten[rows],
+            )
+        kept = columns, values, counts
+        left_slopes = np.empty_like(left)
+        self._crew.spread(kernels.pull_kept_queries, size, right, *kept, left_slopes)
+        self._begin_few()
+        self._add_kept(left, kept)
+        own_rows = self.params[asked.answers]
+        own = self._product.candidates(own_rows)
+        self._add_answers(left, batch, own_rows, own, answer_slopes, left_slopes)
+        return left_slopes
+
     def compare_some(self, left: np.ndarray, batch: Batch, negatives: np.ndarray) -> np.ndarray:
         """The same, where the candidates are the answers and ``negatives``, in ascending order."""
         asked = batch.questions
@@ -159,24 +203,61 @@ class EntityTable(Table):
             batch.losses,
             batch.beaten,
         )
-        left_slopes, own_slopes = scores @ right, np.empty_like(own)
+        left_slopes = scores @ right
+        self._begin_few()
+        self.add(self._product.pull_candidates(rivals, scores.T @ left), negatives)
+        self._add_answers(left, batch, own_rows, own, answer_slopes, left_slopes)
+        return left_slopes
+
+    def _begin_few(self) -> None:
+        """From here to the next step, few entities have slopes."""
+        if self._few_slopes.shape != self.params.shape:
+            self._few_slopes = np.zeros_like(self.params)
+        self._touched = np.zeros(len(self.params), dtype=bool)
+        self._slopes = self._few_slopes
+
+    def _add_answers(
+        self,
+        left: np.ndarray,
+        batch: Batch,
+        own_rows: np.ndarray,
+        own: np.ndarray,
+        answer_slopes: np.ndarray,
+        left_slopes: np.ndarray,
+    ) -> None:
+        """Add what the answers' slopes make of the left side and of the answers."""
+        own_slopes = np.empty_like(own)
         self._crew.spread(
             kernels.pull_answers,
             len(left),
             left,
             own,
-            asked.starts,
+            batch.questions.starts,
             answer_slopes,
             left_slopes,
             own_slopes,
         )
-        if self._few_slopes.shape != self.params.shape:
-            self._few_slopes = np.zeros_like(self.params)
-        self._touched = np.zeros(len(self.params), dtype=bool)
-        self._slopes = self._few_slopes
-        self.add(self._product.pull_candidates(rivals, scores.T @ left), negatives)
-        self.add(self._product.pull_candidates(own_rows, own_slopes), asked.answers)
-        return left_slopes
+        answers = batch.questions.answers
+        self.add(self._product.pull_candidates(own_rows, own_slopes), answers)
+
+    def _add_kept(self, left: np.ndarray, kept: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+        """Add what the slopes that were not rounded to nothing make of their candidates."""
+        columns, values, counts = kept
+        into = self._few_slopes
+        if self._product.extra:
+            if self._kept_slopes.shape != self._wide:
+                self._kept_slopes = np.zeros(self._wide, dtype=np.float32)
+            into = self._kept_slopes
+        self._crew.spread(
+            kernels.pull_kept_candidates, len(into), left, columns, values, counts, into
+        )
+        touched = np.zeros(len(into), dtype=bool)
+        touched[columns[np.arange(columns.shape[1]) < counts[:, None]]] = True
+        self._touched |= touched
+        if self._product.extra:
+            rows = np.flatnonzero(touched)
+            self._few_slopes[rows] += self._product.pull_candidates(self.params[rows], into[rows])
+            into[rows] = 0
 
     def add(self, slopes: np.ndarray, ids: np.ndarray) -> None:
         """Add slopes in some rows; a row may come more than once."""
