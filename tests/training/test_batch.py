@@ -17,6 +17,7 @@ from bilink.models.registry import FAMILIES
 from bilink.training import batch_kernels
 from bilink.training.batch_engine import BatchEngine
 from bilink.training.config import TrainingConfig
+from bilink.training.questions import questions_of
 from bilink.training.tables import places_in
 
 TRIPLES = [(0, 0, 1), (0, 0, 2), (0, 1, 3), (2, 1, 4), (3, 0, 3), (4, 1, 1)]
@@ -164,6 +165,8 @@ def test_a_step_of_sgd_is_the_slope_of_the_cross_entropy(name):
         {"questions": "weighted"},
         {"questions": "distinct", "negatives": 5},
         {"questions": "weighted", "negatives": 5},
+        {"questions": "weighted", "together": 1},
+        {"questions": "weighted", "together": 1, "negatives": 5},
         {"questions": "weighted", "grain": 1e-9},
         {"label_smoothing": 0.2},
         {"label_smoothing": 0.2, "questions": "distinct"},
@@ -258,6 +261,20 @@ def test_a_sample_estimates_the_sum_over_all():
         )
         found.append(np.exp(loss[0] + entities[answers].mean()))
     np.testing.assert_allclose(np.mean(found), np.exp(entities).sum(), rtol=0.02)
+
+
+@pytest.mark.parametrize("together", [0, 1, 2, 3])
+def test_a_question_with_many_answers_may_come_in_parts(together):
+    triples = [(0, 0, t) for t in range(1, 8)] + [(1, 0, 0), (1, 1, 0), (1, 1, 7)]
+    asked = questions_of(small_graph(triples, n_entities=8), together)
+    counts = np.diff(asked.starts)
+    rows = np.repeat(np.stack([asked.given, asked.relations, asked.heads], 1), counts, axis=0)
+    found = sorted((*row, a) for row, a in zip(rows.tolist(), asked.answers.tolist(), strict=True))
+    both = [(h, r, 0, t) for h, r, t in triples] + [(t, r, 1, h) for h, r, t in triples]
+    assert found == sorted(both)
+    assert counts.max() == (together or 7)
+    many = counts[(asked.given == 0) & (asked.relations == 0) & ~asked.heads]
+    assert np.ptp(many) <= 1  # seven answers, in parts of about the same size
 
 
 def rounded(scores, grain, seed):
@@ -445,6 +462,7 @@ def test_threads_change_no_more_than_rounding(atlas):
         ({"loss": "softmax", "negatives": 9, "grain": 0.1}, "no epoch is over all entities"),
         ({"loss": "softmax", "negatives": 0, "grain": 0.1, "device": "cpu"}, "device=numpy"),
         ({"loss": "softmax", "negatives": 0, "grain": 0.1, "label_smoothing": 0.1}, "without lab"),
+        ({"loss": "softmax", "together": 4}, "together goes with questions=weighted"),
         ({"loss": "margin", "grain": 0.1}, "grain=0.1 does not go with the margin loss"),
         ({"loss": "softmax", "filter_negatives": False}, "filter_negatives=False does not go"),
         ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),

@@ -46,7 +46,9 @@ class BatchEngine:
         self.triples = graph.train
         self.threads = config.threads or os.cpu_count() or 1
         check_fit(model.family, config)
-        self._questions = questions_of(graph, config.questions != "per-fact")
+        self._questions = questions_of(
+            graph, 1 if config.questions == "per-fact" else config.together
+        )
         self._bound = {
             name: model.family.bind(getattr(kernels, name))
             for name in ("ask", "pull", "penalise_rows", "pair_rows", "pair_pull")

@@ -76,6 +76,9 @@ class TrainingConfig:
         "ask for head and tail of each fact, or each distinct question once with all its "
         "answers, weighed alike or by their number (softmax)",
     )
+    together: int = option(
+        0, "answers of a weighted question that are asked for at once; 0 for all of them (softmax)"
+    )
     full_epochs: int = option(
         0, "epochs at the end in which all entities are candidates; patience does not cut them off"
     )
@@ -120,7 +123,14 @@ class TrainingConfig:
         for name in ("epochs", "batch_size"):
             _at_least(name, getattr(self, name), 1)
         _at_least("negatives", self.negatives, 0 if self.softmax else 1)
-        for name in ("seed", "threads", "validate_every", "validation_triples", "patience"):
+        for name in (
+            "seed",
+            "threads",
+            "validate_every",
+            "validation_triples",
+            "patience",
+            "together",
+        ):
             _at_least(name, getattr(self, name), 0)
         for name, most in (("threads", 1024), ("negatives", 100_000), ("seed", 2**63)):
             if getattr(self, name) > most:
@@ -152,6 +162,8 @@ class TrainingConfig:
             raise ConfigError(
                 "label_smoothing goes with all entities as candidates; set negatives=0"
             )
+        if self.together and self.questions != "weighted":
+            raise ConfigError("together goes with questions=weighted only; leave it out")
         if self.grain and (self.label_smoothing or self.device != "numpy"):
             raise ConfigError("grain goes with device=numpy, without label_smoothing; leave it out")
         if self.grain and self.negatives and not self.full_epochs:
@@ -188,6 +200,7 @@ FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_tri
 # What one engine alone understands, with the value that means "nothing of it".
 SOFTMAX_ONLY: dict[str, Any] = {
     "questions": "per-fact",
+    "together": 0,
     "full_epochs": 0,
     "distance": "squared",
     "grain": 0.0,

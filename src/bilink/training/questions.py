@@ -48,19 +48,26 @@ class Batch:
     beaten: np.ndarray  # share of each question's answers that a wrong candidate beats
 
 
-def questions_of(graph: Graph, distinct: bool) -> Questions:
-    """Two questions for each training triple, or each distinct question once, with all answers."""
+def questions_of(graph: Graph, together: int) -> Questions:
+    """Two questions for each training triple; equal ones are one, with all their answers.
+
+    One with more than ``together`` answers comes in parts of about the same size; 0 is no limit.
+    """
     h, r, t = graph.train.T
     given, answers = np.concatenate([h, t]), np.concatenate([t, h])
     relations = np.concatenate([r, r])
     heads = np.repeat([False, True], len(h))
-    starts = np.arange(len(given) + 1, dtype=np.int64)
-    if distinct:
-        n, k = len(graph.entities), len(graph.relations)
-        keys = (heads * np.int64(k) + relations) * np.int64(n) + given
-        order = np.argsort(keys, kind="stable")
-        firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
-        starts = np.append(firsts, len(keys))
-        answers = answers[order]
-        given, relations, heads = (array[order[firsts]] for array in (given, relations, heads))
-    return Questions(given, relations, heads, starts, answers)
+    if together == 1:
+        return Questions(given, relations, heads, np.arange(len(given) + 1), answers)
+    n, k = len(graph.entities), len(graph.relations)
+    keys = (heads * np.int64(k) + relations) * np.int64(n) + given
+    order = np.argsort(keys, kind="stable")
+    firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    if together:
+        counts = np.diff(firsts, append=len(keys))
+        parts = -(-counts // together)
+        place = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        firsts, counts, parts = (np.repeat(array, parts) for array in (firsts, counts, parts))
+        firsts = firsts + place * counts // parts
+    given, relations, heads = (array[order[firsts]] for array in (given, relations, heads))
+    return Questions(given, relations, heads, np.append(firsts, len(keys)), answers[order])
