@@ -462,7 +462,7 @@ def test_threads_change_no_more_than_rounding(atlas):
         ({"loss": "softmax", "negatives": 9, "grain": 0.1}, "no epoch is over all entities"),
         ({"loss": "softmax", "negatives": 0, "grain": 0.1, "device": "cpu"}, "device=numpy"),
         ({"loss": "softmax", "negatives": 0, "grain": 0.1, "label_smoothing": 0.1}, "without lab"),
-        ({"loss": "softmax", "together": 4}, "together goes with questions=weighted"),
+        ({"loss": "softmax", "together": 4}, "together=4 goes with .* set together=0"),
         ({"loss": "margin", "grain": 0.1}, "grain=0.1 does not go with the margin loss"),
         ({"loss": "softmax", "filter_negatives": False}, "filter_negatives=False does not go"),
         ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),

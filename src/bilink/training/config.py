@@ -163,7 +163,9 @@ class TrainingConfig:
                 "label_smoothing goes with all entities as candidates; set negatives=0"
             )
         if self.together and self.questions != "weighted":
-            raise ConfigError("together goes with questions=weighted only; leave it out")
+            raise ConfigError(
+                f"together={self.together} goes with questions=weighted only; set together=0"
+            )
         if self.grain and (self.label_smoothing or self.device != "numpy"):
             raise ConfigError("grain goes with device=numpy, without label_smoothing; leave it out")
         if self.grain and self.negatives and not self.full_epochs:

@@ -62,7 +62,9 @@ def preset(name: str, model: str) -> TrainingConfig:
 
 
 def _softmax(found: Family, sampled: bool) -> dict[str, Any]:
-    size = {"negatives": 1000, "epochs": 60} if sampled else {"negatives": 0, "epochs": 100}
+    size = {"negatives": 0, "epochs": 100}
+    if sampled:
+        size = {"negatives": 1000, "epochs": 60, "together": 4}
     if found.comparison is DOT:
         return {**_SOFTMAX, **_N3, **size, "decay": 0.95 if sampled else 0.97}
     plain = {"distance": "plain"} if found.comparison is SQUARED_DISTANCE else {}
