@@ -21,14 +21,14 @@ from bilink.training.presets import PRESETS, choose
 MODELS = {"complex": 100, "rescal": 50, "transe": 100}
 
 
-def ways(graph):
-    """Auto, each model by its default preset, and the first one by the others."""
+def ways(graph, others):
+    """Auto, each model by its default preset, and ComplEx by others."""
     yield "auto", auto, ()
     for model, dim in MODELS.items():
         default = choose(model, dim, graph, {})
         yield f"{model}, {default} (the default)", alone, (model, dim, default)
         if model == "complex":
-            for recipe in PRESETS:
+            for recipe in others:
                 if recipe != default:
                     yield f"{model}, {recipe}", alone, (model, dim, recipe)
 
@@ -60,12 +60,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["atlas", "kinship", "umls"])
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--others", nargs="*", default=PRESETS, help="presets to try besides")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for data in options.data:
         graph, rows = bilink.load_graph(data), {}
-        for name, train, told in ways(graph):
+        for name, train, told in ways(graph, options.others):
             row = rows[name] = measured(train, graph, options.minutes, *told)
             print(
                 f"{data}: {name}: MRR {row['mrr']:.3f}, Hits@10 {row['hits@10']:.3f}, "
