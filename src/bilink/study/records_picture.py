@@ -36,6 +36,7 @@ def draw_records(study: Study, path: Path) -> None:
             textcoords="offset points",
             ha="right",
             color=colour,
+            bbox={"color": "white", "alpha": 0.8, "pad": 0.5},
         )
     _draw_others(axis, published_records(study.data))
     _finish(axis, study.data)
@@ -62,10 +63,10 @@ def _draw_others(axis: Any, others: list[Row]) -> None:
 
 
 def _finish(axis: Any, data: str) -> None:
-    axis.set_xscale("log")
-    for ticks in (axis.xaxis.set_major_formatter, axis.xaxis.set_minor_formatter):
-        ticks("{x:g}")
-    axis.tick_params(which="minor", labelsize=7)
+    axis.set_xscale("log", subs=range(2, 10))
+    axis.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter("")
     axis.set_xlabel("minutes of training on two cores")
     axis.set_ylabel("MRR")
     axis.set_title(
