@@ -167,7 +167,7 @@ def test_a_step_of_sgd_is_the_slope_of_the_cross_entropy(name):
         {"questions": "weighted", "negatives": 5},
         {"questions": "weighted", "together": 1},
         {"questions": "weighted", "together": 1, "negatives": 5},
-        {"questions": "weighted", "grain": 1e-9},
+        {"questions": "weighted", "grain": 1e-6},
         {"label_smoothing": 0.2},
         {"label_smoothing": 0.2, "questions": "distinct"},
     ],
@@ -179,7 +179,7 @@ def test_targets(options):
 
 
 @pytest.mark.parametrize("name", ["transe", "rotate"])
-@pytest.mark.parametrize("options", [{}, {"negatives": 5}, {"grain": 1e-9}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"negatives": 5}, {"grain": 1e-6}], ids=str)
 def test_the_softmax_may_see_plain_distances(name, options):
     graph, model = small_graph(), random_model(name)
     config = config_of(distance="plain", **options)
@@ -463,6 +463,7 @@ def test_threads_change_no_more_than_rounding(atlas):
         ({"loss": "softmax", "negatives": 0, "grain": 0.1, "device": "cpu"}, "device=numpy"),
         ({"loss": "softmax", "negatives": 0, "grain": 0.1, "label_smoothing": 0.1}, "without lab"),
         ({"loss": "softmax", "together": 4}, "together=4 goes with .* set together=0"),
+        ({"loss": "softmax", "negatives": 0, "grain": 1e-310}, "grain must be at least 1e-06"),
         ({"loss": "margin", "grain": 0.1}, "grain=0.1 does not go with the margin loss"),
         ({"loss": "softmax", "filter_negatives": False}, "filter_negatives=False does not go"),
         ({"loss": "softmax", "dropout.entity": 1.0}, "dropout.entity must be"),

@@ -166,6 +166,8 @@ class TrainingConfig:
             raise ConfigError(
                 f"together={self.together} goes with questions=weighted only; set together=0"
             )
+        if self.grain:
+            _at_least("grain", self.grain, 1e-6)  # unless it is 0
         if self.grain and (self.label_smoothing or self.device != "numpy"):
             raise ConfigError("grain goes with device=numpy, without label_smoothing; leave it out")
         if self.grain and self.negatives and not self.full_epochs:

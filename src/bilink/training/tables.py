@@ -144,7 +144,7 @@ class EntityTable(Table):
         """The same, with slopes that are mostly nothing, so that one product is left of three."""
         asked, size = batch.questions, len(left)
         right = self._product.candidates(self.params, self._lifted)
-        most = min(len(right), 2 + int(1 / self._grain))
+        most = int(min(len(right), 2 + 1 / self._grain))
         columns, values = np.empty((size, most), np.int32), np.empty((size, most), np.float32)
         counts = np.empty(size, dtype=np.int64)
         answer_slopes = np.empty(len(asked.answers), dtype=np.float32)
