@@ -114,16 +114,12 @@ class EntityTable(Table):
         left_slopes = np.empty_like(left)
         if self._all_slopes.shape != self._wide:
             self._all_slopes = np.empty(self._wide, dtype=np.float32)
-        block = max(1, SCORES // (4 * len(right)))
-        for start in range(0, len(left), block):
-            rows = slice(start, min(start + block, len(left)))
-            scores = self._scores(rows.stop - start, len(right))
-            np.matmul(left[rows], right.T, out=scores)
+        for rows, scores in self._blocks(left, right):
             self._crew.spread(
                 kernels.softmax_slopes,
                 len(scores),
                 scores,
-                asked.starts[start:],
+                asked.starts[rows.start :],
                 asked.answers,
                 batch.weights[rows],
                 self._smoothing,
@@ -132,7 +128,7 @@ class EntityTable(Table):
                 batch.beaten[rows],
             )
             np.matmul(scores, right, out=left_slopes[rows])
-            if start == 0:
+            if rows.start == 0:
                 np.matmul(scores.T, left[rows], out=self._all_slopes)
             else:
                 self._all_slopes += scores.T @ left[rows]
@@ -148,20 +144,16 @@ class EntityTable(Table):
         columns, values = np.empty((size, most), np.int32), np.empty((size, most), np.float32)
         counts = np.empty(size, dtype=np.int64)
         answer_slopes = np.empty(len(asked.answers), dtype=np.float32)
-        block = max(1, SCORES // (4 * len(right)))
-        for start in range(0, size, block):
-            rows = slice(start, min(start + block, size))
-            scores = self._scores(rows.stop - start, len(right))
-            np.matmul(left[rows], right.T, out=scores)
+        for rows, scores in self._blocks(left, right):
             self._crew.spread(
                 kernels.rounded_slopes,
                 len(scores),
                 scores,
-                asked.starts[start:],
+                asked.starts[rows.start :],
                 asked.answers,
                 batch.weights[rows],
                 self._grain,
-                ~batch.seed + np.uint64(start),  # another one than dropout's
+                ~batch.seed + np.uint64(rows.start),  # another one than dropout's
                 self._root,
                 columns[rows],
                 values[rows],
@@ -273,6 +265,15 @@ class EntityTable(Table):
         rows = np.flatnonzero(self._touched)
         self.move(self._slopes, rate, number, rows)
         self._slopes[rows] = 0
+
+    def _blocks(self, left: np.ndarray, right: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows of the left side that fit into memory, and their scores, in the same room."""
+        block = max(1, SCORES // (4 * len(right)))
+        for start in range(0, len(left), block):
+            rows = slice(start, min(start + block, len(left)))
+            scores = self._scores(rows.stop - start, len(right))
+            np.matmul(left[rows], right.T, out=scores)
+            yield rows, scores
 
     def _scores(self, rows: int, columns: int) -> np.ndarray:
         """Room for scores; new memory in each batch would cost as much as a pass over it."""
