@@ -11,8 +11,9 @@ from bilink.ensembles.platt import PlattScorer
 from bilink.errors import ConfigError, QueryStopped
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
-from bilink.queries import pair_scans
-from bilink.queries.bounds import STEP, Frame
+from bilink.queries import byte_products, pair_scans
+from bilink.queries.bounds import Axes, least_sums, rounded
+from bilink.queries.byte_products import STEP
 from bilink.queries.pairs import PairSearch
 
 
@@ -57,9 +58,12 @@ def test_pairs_are_those_of_the_definition_ties_and_all(name, dim, n, k, seed, l
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
-@pytest.mark.parametrize("memory", [10**9, 400_000])
-def test_pruned_tiles_hold_no_better_pair(name, memory, monkeypatch):
-    """Several tiles, small ladders, and the path that scores all pairs."""
+@pytest.mark.parametrize("way", ["bytes", "float32", "all pairs"])
+def test_pruned_tiles_hold_no_better_pair(name, way, monkeypatch):
+    """Several tiles, with and without an instruction for bytes, and the path that scores all."""
+    memory = 50_000 if way == "all pairs" else 10**9
+    if way == "float32":
+        monkeypatch.setattr(byte_products, "HAS_INSTRUCTION", False)
     monkeypatch.setattr(pair_scans, "ROWS", 16)
     monkeypatch.setattr(pair_scans, "COLUMNS", 32)
     monkeypatch.setattr(pair_scans, "_SEEDS", 4)
@@ -80,26 +84,38 @@ def test_most_tiles_are_never_multiplied_where_norms_differ(monkeypatch):
     model = normal_model("distmult", 16, 2000, 0)
     model.entities[50:] *= 0.05
     seen = []
-    follow = pair_scans.follow
-    monkeypatch.setattr(pair_scans, "follow", lambda *a: (seen.append(a[0].size), follow(*a)))
+    reaching = pair_scans.reaching
+
+    def count(rows, columns, *rest):
+        seen.append(len(rows.bytes) * len(columns.bytes))
+        return reaching(rows, columns, *rest)
+
+    monkeypatch.setattr(pair_scans, "reaching", count)
     PairSearch(model.scorer, threads=1).best(0, 10)
     assert sum(seen) < 2000**2 / 4
 
 
-@given(st.sampled_from(["rescal", "complex", "transe"]), st.integers(0, 99))
-def test_bounds_hold_at_every_level(name, seed):
-    scorer = normal_model(name, 13, 30, seed).scorer
-    everyone = np.arange(30)
+@pytest.mark.parametrize("size", [1e-70, 1, 1e70])
+@given(st.sampled_from(["rescal", "complex", "transe"]), st.integers(0, 99), st.integers(1, 7))
+def test_bounds_hold_at_every_level(size, name, seed, together):
+    """No pair has a chance with fewer bytes than are asked for, and few have with as many."""
+    given = normal_model(name, 13, 30, seed)
+    entities, relations = (x.astype(float) for x in (given.entities, given.relations))
+    model = Model(given.family, 13, entities * size, relations)
+    scorer, everyone = model.scorer, np.arange(30)
     queries = scorer.fact_queries(everyone, np.zeros(30, dtype=int))
     exact = queries.astype(float) @ scorer.candidates.T.astype(float)
-    bounds = Frame(scorer).bounds(queries, everyone)
-    for level in range(bounds.queries.rests.shape[1]):
+    axes = Axes.of(queries, scorer.candidates)
+    rows, q = rounded(queries, axes.order, axes.queries)
+    columns, c = rounded(scorer.candidates, axes.order, axes.candidates, together)
+    of_column = everyone // together
+    for level in range(q.rests.shape[1]):
         part = slice(level * STEP)
-        reach = bounds.queries.rows[:, part] @ bounds.candidates.rows[:, part].T
-        reach = reach + np.outer(bounds.queries.rests[:, level], bounds.candidates.rests[:, level])
-        assert (exact <= reach + bounds.slack[:, None]).all()
-    assert (exact >= reach - bounds.slack[:, None]).all()  # at the last level they are the scores
-    assert bounds.slack.max() < 0.05 * np.abs(exact).max()
+        sums = rows[:, part].astype(int) @ columns[:, part].T.astype(int)
+        for bar in np.quantile(exact, [0, 0.5, 0.9, 1]):
+            limits = least_sums(bar, q, c, level)[:, of_column]
+            assert (sums >= limits)[exact >= bar].all()
+    assert ((sums >= limits) & (exact < bar)).mean() < 0.1  # the last bar is the highest score
 
 
 def test_heads_and_tails_can_be_chosen_and_a_floor_set():
@@ -130,8 +146,9 @@ def test_an_ensemble_scores_pairs_as_it_scores_facts():
         np.testing.assert_allclose(found.scores, scores[best], rtol=1e-5)
 
 
-def test_numbers_too_large_for_the_bounds_are_scored_one_by_one():
-    entities = np.random.default_rng(0).normal(size=(8, 3)) * 1e60
+@pytest.mark.parametrize("size", [1e-60, 1e60])
+def test_very_large_and_very_small_numbers_are_no_matter(size):
+    entities = np.random.default_rng(0).normal(size=(8, 3)) * size
     model = Model(FAMILIES["distmult"], 3, entities, np.ones((1, 3)))
     found = PairSearch(model.scorer).best(0, 64)
     scores = model.entities @ model.entities.T

@@ -1,143 +1,143 @@
-"""Bounds on many scores from few numbers each: coordinates in which the first ones say most.
+"""Bounds on many scores from few bytes each: coordinates in which the first ones say most, rounded.
 
-⟨q, c⟩ = ⟨q A, c B⟩ for any A, B with A Bᵀ = 1.  They are chosen such that the coordinates of
-queries and of candidates have the same, falling sizes: the singular values of the matrix of all
-scores.  Of what is left after the first p of them, Cauchy–Schwarz keeps the norms:
+A coordinate of the queries may be multiplied by a number if that of the candidates is divided by
+it.  So both get the same size, and the largest coordinates come first; where a relation looks at
+few coordinates of its entities, they say most.  Let x and y be a query and a candidate in this
+form, and b and b′ their bytes: x ≈ s·b and y ≈ s′·b′.  Cauchy–Schwarz bounds what rounding takes
+away, and what is left after the first p coordinates, by norms:
 
-⟨q, c⟩ ≤ ⟨first p of q A, first p of c B⟩ + ‖rest of q A‖ · ‖rest of c B‖
-
-No other coordinates make the product of the rests smaller on average.
+⟨q, c⟩ ≤ s·s′·⟨first p of b, first p of b′⟩
+         + ‖x − s·b‖·‖y‖ + ‖s·b‖·‖y − s′·b′‖ + ‖rest of x‖·‖rest of y‖
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from bilink._jit import kernel
-from bilink.models.scorer import Scorer
+from bilink.queries.byte_products import STEP
 
-STEP = 8  # coordinates from one level to the next; rests are known at each level
-_SAMPLE = 2048  # queries and candidates that the coordinates are fitted to
-_FLAT = 1e-6  # directions with a smaller share of the candidates' energy are not blown up
-_LARGE = 1e15  # norms beyond which products may leave the range of float32
-_TINY = 1e-18  # more than what is lost where squares fall below that range
+_SAMPLE = 2048  # rows that tell the sizes of coordinates
+_LEAST = 1e-150  # scale, so that products of two are not zero
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
-    """Rows in the new coordinates (float32), and the norms of their rests, rounded up."""
+class Axes:
+    """The coordinates by falling size, and what to multiply them by on both sides."""
 
-    rows: np.ndarray  # (n, width), width a multiple of STEP
-    rests: np.ndarray  # (n, width / STEP + 1); rests[:, level] is left after level · STEP
-
-    sums: np.ndarray  # (n,), Σ wₖ·|xₖ| with the norms of the other side's columns as weights
+    order: np.ndarray
+    queries: np.ndarray
+    candidates: np.ndarray
 
     @classmethod
-    def of(cls, rows: np.ndarray, other_base: np.ndarray) -> "Coordinates":
-        """Measure ``rows``."""
-        n, width = rows.shape
-        rests = np.empty((n, width // STEP + 1), dtype=np.float32)
-        sums = np.empty(n, dtype=np.float32)
-        _measure(rows, np.linalg.norm(other_base, axis=0), rests, sums)
-        rests *= np.float32(1 + _relative_error(width))
-        return cls(rows, rests, sums.astype(np.float64))
+    def of(cls, queries: np.ndarray, candidates: np.ndarray) -> "Axes":
+        """The axes that suit these rows."""
+        one, other = _root_mean_squares(queries), _root_mean_squares(candidates)
+        weights = np.sqrt(other / one)
+        return cls(np.argsort(-one * other, kind="stable"), weights, 1 / weights)
+
+
+def _root_mean_squares(rows: np.ndarray) -> np.ndarray:
+    """The size of each coordinate, never nothing."""
+    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+    largest = np.abs(some).max(initial=1e-140)
+    return largest * np.sqrt(np.maximum(np.mean((some / largest) ** 2, axis=0), 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
-    """Coordinates of both sides, and what rounding may add to the score of a query."""
+class Sizes:
+    """Of rows of bytes, or of the largest among some: what bounds their scores, rounded up."""
 
-    queries: Coordinates
-    candidates: Coordinates
-    slack: np.ndarray  # float64, one per query
+    scales: np.ndarray
+    errors: np.ndarray  # ‖x − s·b‖
+    rests: np.ndarray  # a column for each level: ‖x‖ without its first level · STEP coordinates
+
+    def __getitem__(self, places: Any) -> "Sizes":
+        return Sizes(self.scales[places], self.errors[places], self.rests[places])
 
 
-class Frame:
-    """What the bounds of all relations share: the directions of the candidates."""
+def rounded(
+    rows: np.ndarray, order: np.ndarray, weights: np.ndarray, together: int = 1
+) -> tuple[np.ndarray, Sizes]:
+    """Rows as bytes, their coordinates in this order, and the sizes of each ``together`` of them.
 
-    def __init__(self, scorer: Scorer):
-        self._largest = float(_norms(scorer.candidates).max(initial=0))
-        with np.errstate(over="ignore"):  # which ``bounds`` notices
-            self._rows = scorer.candidates.astype(np.float32, copy=False)
-
-    @cached_property
-    def _root(self) -> tuple[np.ndarray, np.ndarray]:
-        """R and its inverse, where RᵀR is the Gram matrix of the candidates."""
-        values, vectors = np.linalg.eigh(_gram(self._rows))
-        values = np.maximum(values, max(values[-1] * _FLAT, 1e-30))
-        return (vectors * np.sqrt(values)).T, vectors / np.sqrt(values)
-
-    def bounds(self, queries: np.ndarray, tails: np.ndarray) -> Bounds | None:
-        """The bounds for these queries and candidates; None where numbers are too large."""
-        if not max(self._largest, float(_norms(queries).max(initial=0))) < _LARGE:
-            return None
-        queries = queries.astype(np.float32, copy=False)
-        with np.errstate(all="ignore"):
-            a, b = self._bases(queries)
-            one = Coordinates.of(queries @ a, b)
-            other = Coordinates.of(self._rows[tails] @ b, a)
-            slack = self._slack(queries, one, other, a, b)
-        return Bounds(one, other, slack) if np.isfinite(slack).all() else None
-
-    def _bases(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A and B, with columns of zeros up to a multiple of STEP."""
-        root, inverse = self._root
-        values, vectors = np.linalg.eigh(root @ _gram(queries) @ root.T)
-        values, vectors = values[::-1], vectors[:, ::-1]
-        sizes = np.maximum(values, max(values[0] * _FLAT**2, 1e-30)) ** 0.25
-        more = ((0, 0), (0, -len(values) % STEP))
-        a, b = root.T @ vectors / sizes, inverse @ vectors * sizes
-        return np.pad(a, more).astype(np.float32), np.pad(b, more).astype(np.float32)
-
-    def _slack(
-        self,
-        queries: np.ndarray,
-        one: Coordinates,
-        other: Coordinates,
-        a: np.ndarray,
-        b: np.ndarray,
-    ) -> np.ndarray:
-        """How far a sum in the new coordinates may be from ⟨q, c⟩, for any candidate.
-
-        Three sources: A Bᵀ is not quite 1; each coordinate, a sum of n products, is within
-        n·ε·‖q‖·‖column‖ of the true one; and the sum of products of coordinates is rounded too.
-        """
-        error = _relative_error(len(a))
-        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-        off = np.linalg.norm(wide_a @ wide_b.T - np.eye(len(a))) + 4 * error / len(a)
-        norms = _norms(queries)
-        sizes = one.rests[:, 0].astype(np.float64)
-        largest = float(other.rests[:, 0].max(initial=0))
-        sums = norms * other.sums.max(initial=0) + self._largest * one.sums + sizes * largest
-        return norms * self._largest * off + error * sums + _TINY * (1 + sizes + largest)
+    So many rows share a scale.  The width is rounded up to a multiple of STEP.
+    """
+    n, width = len(rows), -(-len(order) // STEP) * STEP
+    groups = -(-n // together)
+    out = np.zeros((n, width), dtype=np.int8)
+    scales, errors, rests = (
+        np.empty(groups),
+        np.zeros(groups),
+        np.zeros((groups, width // STEP + 1)),
+    )
+    _round(rows, order, weights, together, out, scales, errors, rests)
+    # A sum of n squares in float32 is within n·ε of the true one; and its terms are rounded, too.
+    rounding = (width + 16) * float(np.finfo(np.float32).eps)
+    rests *= 1 + rounding
+    return out, Sizes(scales, errors * (1 + rounding) + rounding * rests[:, 0], rests)
 
 
 @kernel
-def _measure(rows, weights, rests, sums):
-    """rests[i, l] = the norm of row i from l · STEP on; sums[i] = Σ wₖ·|xₖ|."""
-    last = rests.shape[1] - 1
+def norms(rows, weights, out):
+    """The norms of rows whose coordinates are multiplied by weights."""
     for i in range(rows.shape[0]):
-        rests[i, last] = 0
-        sums[i] = 0
-        squares = rows.dtype.type(0)
-        for level in range(last - 1, -1, -1):
-            for k in range(level * STEP, (level + 1) * STEP):
-                x = rows[i, k]
-                squares += x * x
-                sums[i] += abs(x) * weights[k]
-            rests[i, level] = np.sqrt(squares)
+        squares = 0.0
+        for k in range(rows.shape[1]):
+            x = rows[i, k] * weights[k]
+            squares += x * x
+        out[i] = np.sqrt(squares)
 
 
-def _relative_error(n: int) -> float:
-    """A bound, with room, on the relative rounding of a sum of ``n`` products in float32."""
-    return (n + 8) * float(np.finfo(np.float32).eps)
+@kernel
+def _round(rows, order, weights, together, out, scales, errors, rests):
+    """Bytes with row ≈ scale · bytes; the largest norms of row − scale · bytes, and of the rests.
+
+    Squares are added up in units of the scale, so that they neither vanish nor overflow.
+    """
+    width, last = order.shape[0], rests.shape[1] - 1
+    inputs = np.zeros((together, out.shape[1]))
+    for group in range(scales.shape[0]):
+        start, stop = group * together, min(rows.shape[0], (group + 1) * together)
+        largest = 0.0
+        for i in range(start, stop):
+            for k in range(width):
+                x = rows[i, order[k]] * weights[order[k]]
+                inputs[i - start, k] = x
+                largest = max(largest, abs(x))
+        scale = max(largest / 127, _LEAST)
+        scales[group] = scale
+        for i in range(start, stop):
+            squares, off = np.float32(0), np.float32(0)
+            for level in range(last - 1, -1, -1):
+                for k in range(level * STEP, (level + 1) * STEP):
+                    x = np.float32(inputs[i - start, k] / scale)
+                    byte = np.rint(x)
+                    out[i, k] = np.int8(byte)
+                    squares += x * x
+                    off += (x - byte) * (x - byte)
+                rests[group, level] = max(rests[group, level], scale * np.sqrt(squares))
+            errors[group] = max(errors[group], scale * np.sqrt(off))
 
 
-def _gram(rows: np.ndarray) -> np.ndarray:
-    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
-    return some.T @ some
+def least_sums(bar: float, rows: Sizes, columns: Sizes, level: int) -> np.ndarray:
+    """The least sums of bytes with which pairs may have a score of ``bar`` or more.
+
+    Of all rows with all columns; the sums go over the first ``level`` · STEP bytes.
+    """
+    out = np.empty((len(columns.scales), len(rows.scales)))
+    one = rows.scales, rows.errors, rows.rests[:, 0], rows.rests[:, level]
+    other = columns.scales, columns.errors, columns.rests[:, 0], columns.rests[:, level]
+    _least_sums(bar, *one, *other, out)
+    return out.T
 
 
-def _norms(rows: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+@kernel
+def _least_sums(bar, scales, errors, sizes, rests, c_scales, c_errors, c_sizes, c_rests, out):
+    """out[j, i] = the sum, rounded down, with which the bound for i and j is the bar."""
+    for j in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            rounding = errors[i] * c_sizes[j] + (sizes[i] + errors[i]) * c_errors[j]
+            least = (bar - rounding - rests[i] * c_rests[j]) / (scales[i] * c_scales[j])
+            out[j, i] = np.floor(least - 1e-9 * abs(least))

@@ -7,42 +7,16 @@ threads know to be reached by as many pairs as are wanted.
 import numpy as np
 
 from bilink._jit import kernel, reduction, verb
-from bilink.queries.bounds import STEP
 from bilink.ranking.ranks import exact_score
 
-SEGMENT = 64  # pairs that are looked at together
-
 
 @reduction
-def _count_alive(scores, rests, rest, limit):
-    """How many pairs of a segment may reach the limit; counted in the scores' own type."""
-    one, zero = scores.dtype.type(1), scores.dtype.type(0)
-    alive = zero
-    for j in range(scores.shape[0]):
-        alive += one if scores[j] + rest * rests[j] >= limit else zero
-    return alive
-
-
-@reduction
-def _partial(query, candidate, start, stop):
-    """Σ qₖ cₖ over start ≤ k < stop."""
-    total = query[start] * candidate[start]
-    for k in range(start + 1, stop):
-        total += query[k] * candidate[k]
+def _product(row, column):
+    """⟨b, b′⟩ of two rows of bytes, exactly."""
+    total = np.float32(0)
+    for k in range(row.shape[0]):
+        total += np.float32(row[k]) * np.float32(column[k])
     return total
-
-
-@verb
-def _may_reach(score, level, q, c, q_rests, c_rests, i, j, limit):
-    """Whether a pair still may reach the limit as more and more of its coordinates are seen."""
-    last = q_rests.shape[1] - 1
-    while level < last:
-        after = min(level + 2, last)
-        score += _partial(q[i], c[j], level * STEP, after * STEP)
-        if score + q_rests[i, after] * c_rests[j, after] < limit:
-            return False
-        level = after
-    return True
 
 
 @verb
@@ -77,13 +51,10 @@ def _keep(score, key, bar, heap_scores, heap_keys):
 
 @kernel
 def follow(
-    scores,
-    level,
-    q,
-    c,
-    q_rests,
-    c_rests,
-    slack,
+    pairs,
+    rows,
+    columns,
+    limits,
     queries,
     candidates,
     places,
@@ -95,29 +66,19 @@ def follow(
     heap_scores,
     heap_keys,
 ):
-    """Look at a tile of partial scores; keep the pairs that are among the best so far."""
+    """Look closer at some pairs of a tile; keep those that are among the best so far."""
     n = candidates.shape[0]
-    rests = c_rests[:, level].copy()
-    for i in range(scores.shape[0]):
-        rest = q_rests[i, level]
-        for start in range(0, scores.shape[1], SEGMENT):
-            stop = min(scores.shape[1], start + SEGMENT)
-            least = bar[0] - slack[i]
-            limit = scores.dtype.type(least - abs(least) * 1e-6)
-            if _count_alive(scores[i, start:stop], rests[start:stop], rest, limit) == 0:
-                continue
-            for j in range(start, stop):
-                if not scores[i, j] + rest * rests[j] >= limit:
-                    continue
-                if not _may_reach(scores[i, j], level, q, c, q_rests, c_rests, i, j, limit):
-                    continue
-                head, tail = heads[places[i]], tails[j]
-                key = head * n + tail
-                if (head == tail and not loops) or _contains(leave_out, key):
-                    continue
-                score = exact_score(queries[places[i]], candidates[tail])
-                if score >= bar[0]:
-                    _keep(score, key, bar, heap_scores, heap_keys)
+    for pair in pairs:
+        i, j = pair // columns.shape[0], pair % columns.shape[0]
+        if _product(rows[i], columns[j]) < limits[i]:
+            continue
+        head, tail = heads[places[i]], tails[j]
+        key = head * n + tail
+        if (head == tail and not loops) or _contains(leave_out, key):
+            continue
+        score = exact_score(queries[places[i]], candidates[tail])
+        if score >= bar[0]:
+            _keep(score, key, bar, heap_scores, heap_keys)
 
 
 @kernel

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from bilink.models.scorer import Scorer
-from bilink.queries.bounds import STEP, Bounds, Coordinates
-from bilink.queries.pair_kernels import SEGMENT, follow, take_scores
+from bilink.queries.bounds import Axes, Sizes, least_sums, norms, rounded
+from bilink.queries.byte_products import STEP, WIDEST, Columns, Rows, reaching
+from bilink.queries.pair_kernels import follow, take_scores
 from bilink.ranking.ranks import check_finite
 
-ROWS, COLUMNS = 1024, 512  # of a tile; its scores stay in the cache
+ROWS, COLUMNS = 2048, 1024  # of a tile
 _SEEDS = 128  # queries that are looked at in full, to begin with a high bar
-_LADDER = (8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512)  # of a first look
+_LADDER = (*range(16, 160, 16), *range(160, 320, 32), *range(320, WIDEST, 64))  # of a first look
 
-# What is done for a pair, in coordinates that could be multiplied in that time: its share of a
-# product and of a look at the scores, going through a segment in which one pair may be good, and
-# following a pair.
-_LOOK, _SCAN, _FOLLOW = 14, 45, 1500
+# What is done for a pair, in coordinates that could be multiplied in that time: looking at its
+# product, and following it.
+_LOOK, _FOLLOW = 30, 3500
 _SAMPLED_ROWS, _SAMPLED_COLUMNS = 32, 8  # of a tile
 
 
@@ -95,130 +95,88 @@ class AllPairs:
 
 
 class Tiles:
-    """Follows only the pairs whose first coordinates leave a chance."""
+    """Follows only the pairs whose bytes leave a chance."""
 
     def __init__(
         self,
         scorer: Scorer,
         queries: np.ndarray,
-        bounds: Bounds,
         heads: np.ndarray,
         tails: np.ndarray,
         goal: Goal,
     ):
         self._candidates, self._queries, self._goal = scorer.candidates, queries, goal
         self._heads = heads
-        self._q, self._slack = bounds.queries, bounds.slack
-        self._q_first = _First.of(bounds.queries)
-        first = _First.of(bounds.candidates)
-        self._promise = self._q_first.promise(first)
-        order = np.argsort(-first.promise(self._q_first), kind="stable")
-        self._tails = tails[order]
-        self._c = bounds.candidates.rows[order]
-        self._c_rests = bounds.candidates.rests[order]
-        first = first.of_rows(order)
-        self._starts = np.arange(0, len(order), COLUMNS)
-        self._corners = first.extremes(self._starts)
-        self._width = self._c.shape[1]
+        self._axes = axes = Axes.of(queries, scorer.candidates)
+        self._tails = tails[_by_norm(scorer.candidates[tails], axes.candidates)]
+        columns, self._sizes = rounded(
+            scorer.candidates[self._tails], axes.order, axes.candidates, together=COLUMNS
+        )
+        self._columns = [Columns.of(some) for some in _cut(columns, COLUMNS)]
+        self._last = min(columns.shape[1], WIDEST) // STEP
 
     def blocks(self, seeds: np.ndarray) -> list[np.ndarray]:
-        """All rows of queries: some seeds, or the most promising, then the others in order."""
-        order = np.argsort(-self._promise, kind="stable")
+        """All rows of queries: some seeds, or the largest, then the others by their norms."""
+        order = _by_norm(self._queries, self._axes.queries)
         first = np.flatnonzero(np.isin(self._heads, seeds))
         first = first[:: max(1, -(-len(first) // _SEEDS))] if len(first) else order[:_SEEDS]
         return [first, *_cut(order[~np.isin(order, first)], ROWS)]
 
     def __call__(self, places: np.ndarray, heap: tuple[np.ndarray, np.ndarray]) -> None:
         """Go through the tiles of some rows of queries."""
-        goal, slack = self._goal, self._slack[places]
-        alive = self._starts[self._reach(places) >= goal.bar[0] - slack.max()]
-        if not len(alive):
-            return
-        rows, rests = self._q.rows[places], self._q.rests[places]
-        room = np.empty(len(rows) * COLUMNS, dtype=np.float32)
-        for start, width in zip(alive, self._widths(rows, rests, slack, alive), strict=True):
-            tile = slice(start, start + COLUMNS)
-            scores = room[: len(rows) * len(self._c[tile])].reshape(len(rows), -1)
-            np.matmul(rows[:, :width], self._c[tile, :width].T, out=scores)
-            follow(
-                scores,
-                width // STEP,
-                rows,
-                self._c[tile],
-                rests,
-                self._c_rests[tile],
-                slack,
-                self._queries,
-                self._candidates,
-                places,
-                self._heads,
-                self._tails[tile],
-                goal.leave_out,
-                goal.loops,
-                goal.bar,
-                *heap,
-            )
+        goal, axes, width = self._goal, self._axes, self._last * STEP
+        bytes_, sizes = rounded(self._queries[places], axes.order, axes.queries)
+        rows = Rows.of(bytes_)
+        tiles = np.flatnonzero((least_sums(goal.bar[0], sizes, self._sizes, 0) <= 0).any(axis=0))
+        for tile, level in zip(tiles, self._levels(rows, sizes, tiles), strict=True):
+            columns, its_sizes = self._columns[tile], self._sizes[tile : tile + 1]
+            limits = least_sums(goal.bar[0], sizes, its_sizes, level)[:, 0]
+            pairs = reaching(rows, columns, level, limits)
+            if len(pairs):
+                follow(
+                    pairs,
+                    rows.bytes[:, :width],
+                    columns.bytes[:, :width],
+                    least_sums(goal.bar[0], sizes, its_sizes, self._last)[:, 0],
+                    self._queries,
+                    self._candidates,
+                    places,
+                    self._heads,
+                    self._tails[tile * COLUMNS :],
+                    goal.leave_out,
+                    goal.loops,
+                    goal.bar,
+                    *heap,
+                )
 
-    def _reach(self, places: np.ndarray) -> np.ndarray:
-        """For each tile of candidates, a bound on all scores with these rows of queries."""
-        low, high, rest = self._q_first.of_rows(places).extremes(np.zeros(1, dtype=int))
-        c_low, c_high, c_rest = self._corners
-        corners = [x * y for x in (low, high) for y in (c_low, c_high)]
-        return np.max(corners, axis=0) + rest * c_rest
-
-    def _widths(
-        self, rows: np.ndarray, rests: np.ndarray, slack: np.ndarray, starts: np.ndarray
-    ) -> np.ndarray:
-        """How many coordinates to multiply at first in each tile: what is cheapest on a sample."""
-        widths = np.full(len(starts), self._width)
-        bar = self._goal.bar[0]
-        if bar == -np.inf:
-            return widths
-        few = slice(None, None, max(1, len(rows) // _SAMPLED_ROWS))
-        some = starts[:, None] + np.linspace(0, COLUMNS - 1, _SAMPLED_COLUMNS, dtype=int)
-        some = np.minimum(some, len(self._c) - 1).ravel()
-        q, c, q_rests, c_rests = rows[few], self._c[some], rests[few], self._c_rests[some]
-        limit = (bar - slack[few]).astype(np.float32)[:, None]
-        cheapest = np.full(len(starts), self._width + _LOOK, dtype=np.float64)
-        seen, scores = 0, np.zeros((len(q), len(c)), dtype=np.float32)
+    def _levels(self, rows: Rows, sizes: Sizes, tiles: np.ndarray) -> np.ndarray:
+        """How far to multiply at first in each tile: what is cheapest on a sample of its pairs."""
+        levels = np.full(len(tiles), self._last)
+        if not len(tiles) or self._goal.bar[0] == -np.inf:
+            return levels
+        few = slice(None, None, max(1, len(rows.bytes) // _SAMPLED_ROWS))
+        samples = [self._columns[tile].bytes for tile in tiles]
+        samples = [columns[:: max(1, len(columns) // _SAMPLED_COLUMNS)] for columns in samples]
+        of_tile = np.repeat(np.arange(len(tiles)), [len(columns) for columns in samples])
+        q, c = (x.astype(np.float32) for x in (rows.bytes[few], np.concatenate(samples)))
+        cheapest = np.full(len(tiles), self._last * STEP + _LOOK, dtype=np.float64)
+        seen, sums = 0, np.zeros((len(q), len(c)), dtype=np.float32)
         for width in _LADDER:
             if width + _LOOK >= cheapest.max():
                 break
-            scores += q[:, seen:width] @ c[:, seen:width].T
+            sums += q[:, seen:width] @ c[:, seen:width].T
             seen, level = width, width // STEP
-            reach = scores + q_rests[:, level, None] * c_rests[:, level]
-            alive = (reach >= limit).reshape(len(q), len(starts), -1).mean(axis=(0, 2))
-            cost = width + _LOOK + _SCAN * np.minimum(1, SEGMENT * alive) + _FOLLOW * alive
+            limits = least_sums(self._goal.bar[0], sizes[few], self._sizes[tiles], level)
+            reach = sums >= limits[:, of_tile]
+            alive = np.bincount(of_tile, reach.mean(axis=0)) / np.bincount(of_tile)
+            cost = width + _LOOK + _FOLLOW * alive
             better = cost < cheapest
-            widths[better], cheapest[better] = width, cost[better]
-        return widths
+            levels[better], cheapest[better] = level, cost[better]
+        return levels
 
 
-@dataclass(frozen=True, eq=False)
-class _First:
-    """The first coordinate of rows, and the norm of all others, rounded up; in float64."""
-
-    value: np.ndarray
-    rest: np.ndarray
-
-    @classmethod
-    def of(cls, side: Coordinates) -> "_First":
-        value, whole = side.rows[:, 0].astype(np.float64), side.rests[:, 0].astype(np.float64)
-        return cls(value, np.sqrt(np.maximum(whole**2 - value**2, 0)))
-
-    def of_rows(self, rows: np.ndarray) -> "_First":
-        """The same of some rows."""
-        return _First(self.value[rows], self.rest[rows])
-
-    def promise(self, other: "_First") -> np.ndarray:
-        """For each row, a bound on its product with all of the other side."""
-        ends = (other.value.min(), other.value.max())
-        return np.maximum(*(self.value * end for end in ends)) + self.rest * other.rest.max()
-
-    def extremes(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The least and the greatest value and the greatest rest, from each start to the next."""
-        return (
-            np.minimum.reduceat(self.value, starts),
-            np.maximum.reduceat(self.value, starts),
-            np.maximum.reduceat(self.rest, starts),
-        )
+def _by_norm(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The rows' places, those with the greatest norms first."""
+    sizes = np.empty(len(rows))
+    norms(rows, weights, sizes)
+    return np.argsort(-sizes, kind="stable")

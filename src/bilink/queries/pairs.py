@@ -1,23 +1,21 @@
 """The question (?, r, ?): the best pairs of a relation, exactly, with few of them scored in full.
 
-Queries and candidates are brought into coordinates whose first ones say most (``bounds``), and
-sorted by how large their scores can be.  A tile of pairs that cannot reach the best so far is never
-multiplied; any other is multiplied over its first coordinates only, and the pairs that may still be
-among the best are followed to the end, in double precision.  So the result is that of scoring all
-pairs; equal scores stand by ascending head, then tail.
+Queries and candidates are rounded to bytes, whose first ones say most (``bounds``), and sorted by
+their norms.  A tile of pairs that cannot reach the best so far is never multiplied; any other is
+multiplied as bytes (``byte_products``), over so many coordinates as pay, and the pairs that may
+still be among the best are scored in double precision.  So the result is that of scoring all pairs;
+equal scores stand by ascending head, then tail.
 """
 
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 
 import numpy as np
 
 from bilink.errors import QueryStopped
 from bilink.models.scorer import Scorer
-from bilink.queries.bounds import Bounds, Frame
 from bilink.queries.pair_scans import COLUMNS, ROWS, AllPairs, Goal, Pairs, Tiles
 from bilink.ranking.ranks import block_size, check_finite, single_threaded_blas
 
@@ -60,37 +58,23 @@ class PairSearch:
         goal = Goal(k, _ids(leave_out), loops, floor, scorer.n_entities)
         if not (len(heads) and len(tails)):
             return goal.pairs([goal.heap()])
-        bounded = self._bounds(relation, heads, tails, memory)
-        if bounded is None:
+        if not scorer.is_product or self._bytes() > memory:
             size, threads = block_size(scorer, memory, self._threads)
             everything = AllPairs(scorer, relation, heads, tails, goal)
             return _run(everything, everything.blocks(size), goal, threads, progress, stop)
-        tiles = Tiles(scorer, *bounded, heads, tails, goal)
+        queries = scorer.fact_queries(heads, np.full_like(heads, relation))
+        check_finite(scorer, queries)
+        tiles = Tiles(scorer, queries, heads, tails, goal)
         return _run(tiles, tiles.blocks(_ids(seeds)), goal, self._threads, progress, stop)
-
-    def _bounds(
-        self, relation: int, heads: np.ndarray, tails: np.ndarray, memory: int
-    ) -> tuple[np.ndarray, Bounds] | None:
-        """The queries of the heads, and bounds on their scores; None where all must be scored."""
-        if not self._scorer.is_product or self._bytes() > memory:
-            return None
-        queries = self._scorer.fact_queries(heads, np.full_like(heads, relation))
-        check_finite(self._scorer, queries)
-        with single_threaded_blas():  # threads that wait for each other suffer on a busy machine
-            bounds = self._frame.bounds(queries, tails)
-        return None if bounds is None else (queries, bounds)
 
     def _ids(self, chosen: np.ndarray | None) -> np.ndarray:
         return np.arange(self._scorer.n_entities) if chosen is None else np.unique(_ids(chosen))
 
-    @cached_property
-    def _frame(self) -> Frame:
-        return Frame(self._scorer)
-
     def _bytes(self) -> float:
-        """What the queries, both sides in the new coordinates, and the tiles take."""
-        numbers = 5.5 * self._scorer.n_entities * self._scorer.width
-        return (numbers + self._threads * ROWS * COLUMNS) * self._scorer.dtype.itemsize
+        """What the queries, the candidates once more, bytes of both and the tiles take."""
+        number, width = self._scorer.dtype.itemsize, self._scorer.width
+        tile = ROWS * (4 * COLUMNS + (number + 2) * width)
+        return self._scorer.n_entities * (2 * number + 3) * width + self._threads * tile
 
 
 def _ids(given: np.ndarray | None) -> np.ndarray:
