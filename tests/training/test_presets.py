@@ -66,6 +66,14 @@ def test_a_large_graph_gets_a_sample_of_negatives():
     assert choose("complex", 10**6, atlas, {}) == "sampled"
 
 
+def test_other_questions_than_weighted_ones_come_in_no_parts():
+    sampled = preset("sampled", "complex")
+    assert sampled.together > 0
+    assert sampled.with_options({"questions": "per-fact"}).together == 0
+    with pytest.raises(ConfigError, match="together=2"):
+        sampled.with_options({"questions": "per-fact", "together": 2})
+
+
 def test_a_preset_can_be_named_and_changed():
     job = prepare("atlas", "hole", 8, {"epochs": 3}, recipe="paper")
     training = job.config.training

@@ -185,7 +185,12 @@ class TrainingConfig:
         return self.loss == "softmax"
 
     def with_options(self, options: Mapping[str, Any]) -> "TrainingConfig":
-        """A copy with other values, keyed as in ``--set``: ``regularization.entity`` and so on."""
+        """A copy with other values, keyed as in ``--set``: ``regularization.entity`` and so on.
+
+        Who asks other questions than weighted ones need not say that they come in no parts.
+        """
+        if options.get("questions", "weighted") != "weighted":
+            options = {"together": 0, **options}
         return _with_options(self, options, "")
 
     def to_dict(self) -> dict[str, Any]:
