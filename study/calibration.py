@@ -1,6 +1,8 @@
-"""Train a model on each graph, learn probabilities on valid, and see how well they hold on test.
+"""Learn probabilities of trained runs on valid, and see how well they hold on test.
 
-    python study/calibration.py --out study/results/calibration --picture docs/calibration.png
+    bilink study records --data fb15k-237,wn18rr --models C
+    python study/calibration.py runs/study/records/{fb15k-237,wn18rr}/softmax/C \
+        --out study/results/calibration --picture docs/calibration.png
 
 Beside ours stand the plain sigmoid of the score, and one Platt line for all relations.
 """
@@ -13,9 +15,7 @@ import bilink
 from bilink.ensembles.calibration import compare_calibrations
 from bilink.ensembles.examples import find_examples
 from bilink.ensembles.reliability_picture import ASKED, draw_reliability
-from bilink.runs.job import prepare
 
-GRAPHS = ("fb15k-237", "wn18rr")
 TITLES = {"fb15k-237": "FB15k-237", "wn18rr": "WN18RR"}
 
 
@@ -30,21 +30,16 @@ def mistaken(run):
 def main():
     """Print a line for each way to a probability, and write a file for each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=GRAPHS)
-    parser.add_argument("--model", default="complex")
-    parser.add_argument("--dim", type=int, default=100)
-    parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--runs", type=Path, help="keep the runs here, or find them here")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of trained runs")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     panels = []
     options.out.mkdir(parents=True, exist_ok=True)
-    for data in options.data:
-        job = prepare(data, options.model, options.dim, {"epochs": options.epochs})
-        path = options.runs and options.runs / f"{data}-{options.model}"
-        run = job.run_or_read(path) if path else job.run()
-        found = {"model": options.model, "dim": options.dim, "epochs": options.epochs}
+    for path in options.runs:
+        run = bilink.load(path)
+        data, config = run.graph.name, run.config
+        found = {"model": config.model, "dim": config.dim, "epochs": len(run.history)}
         for asked in ("facts", "answers"):
             for method in ("platt", "isotonic"):
                 calibration = bilink.fit_calibration(

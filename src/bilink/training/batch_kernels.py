@@ -91,6 +91,39 @@ def max_row(row):
 
 
 @verb
+def sum_segments(row, sums):
+    """The sum of a row, and those of its segments."""
+    total = 0.0
+    for s in range(sums.shape[0]):
+        sums[s] = sum_row(row[s * SEGMENT : (s + 1) * SEGMENT])
+        total += sums[s]
+    return total
+
+
+@verb
+def keep_some(row, sums, grain, random, columns, values):
+    """Round entries below ``grain`` to it or to nothing, with the same mean; returns how many stay.
+
+    The entries lie end to end on a line, and one stays if one of the marks on it, ``grain`` apart
+    from a random start, falls on its part.  So at most 1 + sum / grain stay.  ``sums`` are those of
+    segments, so that segments without a mark are passed over.
+    """
+    mark = grain * (random >> np.uint64(11)) * 2.0**-53
+    seen, kept = 0.0, 0
+    for s in range(sums.shape[0]):
+        if seen + sums[s] > mark:
+            here = np.float64(seen)
+            for j in range(s * SEGMENT, min((s + 1) * SEGMENT, row.shape[0])):
+                here += row[j]
+                if here > mark:
+                    mark += grain * (np.floor((here - mark) / grain) + 1)
+                    columns[kept], values[kept] = j, max(row[j], np.float32(grain))
+                    kept += 1
+        seen += sums[s]
+    return kept
+
+
+@verb
 def scale_row(row, factor):
     """row[j] *= factor."""
     for j in range(row.shape[0]):
@@ -309,9 +342,7 @@ def rounded_slopes(
     """The slopes of ``softmax_slopes``, most of them rounded to 0; the answers' targets go aside.
 
     A probability below ``grain`` becomes ``grain`` with the chance that keeps its mean, and else
-    nothing: the probabilities lie end to end on a line, and a candidate stays if one of the marks
-    on it, ``grain`` apart from a random start, falls on its part.  So at most 1 + 1/grain stay.
-    Those of row i are columns[i, :counts[i]], ascending.
+    nothing (``keep_some``).  Those that stay of row i are columns[i, :counts[i]], ascending.
     """
     size = scores.shape[1]
     factors = np.empty(size if root else 0, dtype=scores.dtype)
@@ -329,26 +360,11 @@ def rounded_slopes(
             worse += row[answers[a]] < top
             answer_slopes[a] = -share * factors[answers[a]] if root else -share
         exp_row(row, top)
-        total = 0.0
-        for s in range(sums.shape[0]):
-            sums[s] = sum_row(row[s * SEGMENT : (s + 1) * SEGMENT])
-            total += sums[s]
-        apart = total * grain
-        mark = apart * (mix(seed + np.uint64(i)) >> np.uint64(11)) * 2.0**-53
+        total = sum_segments(row, sums)
         scale = np.float32(weights[i] / total)
-        seen, kept = 0.0, 0
-        for s in range(sums.shape[0]):
-            if seen + sums[s] > mark:
-                here = np.float64(seen)
-                for j in range(s * SEGMENT, min((s + 1) * SEGMENT, size)):
-                    here += row[j]
-                    if here > mark:
-                        mark += apart * (np.floor((here - mark) / apart) + 1)
-                        value = scale * max(row[j], np.float32(apart))
-                        columns[i, kept] = j
-                        values[i, kept] = value * factors[j] if root else value
-                        kept += 1
-            seen += sums[s]
+        kept = keep_some(row, sums, total * grain, mix(seed + np.uint64(i)), columns[i], values[i])
+        for k in range(kept):
+            values[i, k] *= scale * factors[columns[i, k]] if root else scale
         counts[i] = kept
         losses[i] = np.log(total) + top - goal
         beaten[i] = worse / count
@@ -383,7 +399,12 @@ def sampled_slopes(
     hits,
     weights,
     count,
+    grain,
+    seed,
     root,
+    columns,
+    values,
+    counts,
     answer_slopes,
     losses,
     beaten,
@@ -392,10 +413,12 @@ def sampled_slopes(
 
     The answers of row i are the rows of ``own`` from starts[i] on and share its target evenly.
     The sum over the wrong ones of ``count`` candidates is estimated by the sample's, scaled up; a
-    negative that is answer a of its row, at hits[a], is left out (−1 where there is none).
+    negative that is answer a of its row, at hits[a], is left out (−1 where there is none).  With a
+    ``grain``, the slopes are not in place but those of ``rounded_slopes``.
     """
     size = scores.shape[1]
     factors = np.empty(size if root else 0, dtype=scores.dtype)
+    sums = np.empty(-(-size // SEGMENT))
     for i in range(first, last):
         row, answers = scores[i], answer_slopes[starts[i] : starts[i + 1]]
         if root:
@@ -419,15 +442,23 @@ def sampled_slopes(
             total += np.exp(answer_slopes[a] - top)
             goal += answer_slopes[a]
             worse += best > answer_slopes[a]
-        total += scale * sum_row(row)
-        scale_row(row, np.float32(weights[i] * scale / total))
+        total += scale * sum_segments(row, sums)
+        factor = np.float32(weights[i] * scale / total)
         share = 1 / len(answers)
         for a in range(starts[i], starts[i + 1]):
             answer = answer_slopes[a]
             slope = np.float32(weights[i] * (np.exp(answer - top) / total - share))
             answer_slopes[a] = slope * (np.float32(-0.5) / answer) if root else slope
-        if root:
-            times_row(row, factors)
+        if grain > 0:
+            key = mix(seed + np.uint64(i))
+            kept = keep_some(row, sums, grain * total / scale, key, columns[i], values[i])
+            for k in range(kept):
+                values[i, k] *= factor * factors[columns[i, k]] if root else factor
+            counts[i] = kept
+        else:
+            scale_row(row, factor)
+            if root:
+                times_row(row, factors)
         losses[i] = np.log(total) + top - goal * share
         beaten[i] = worse * share
 

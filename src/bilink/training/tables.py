@@ -6,6 +6,7 @@ it alone may live elsewhere: ``torch_table`` does the same on torch tensors.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from bilink.training.products import InnerProduct
 from bilink.training.questions import Batch
 
 SCORES = 256 * 2**20  # bytes of scores that are held at once
+PAYS = 5  # candidates to each that may be kept, from which on rounding is faster than products
 _OPTIMIZERS = {
     "adagrad": kernels.ADAGRAD,
     "sgd": kernels.SGD,
@@ -138,11 +140,9 @@ class EntityTable(Table):
 
     def _compare_rounded(self, left: np.ndarray, batch: Batch) -> np.ndarray:
         """The same, with slopes that are mostly nothing, so that one product is left of three."""
-        asked, size = batch.questions, len(left)
+        asked = batch.questions
         right = self._product.candidates(self.params, self._lifted)
-        most = int(min(len(right), 2 + 1 / self._grain))
-        columns, values = np.empty((size, most), np.int32), np.empty((size, most), np.float32)
-        counts = np.empty(size, dtype=np.int64)
+        kept = Kept.room(len(left), len(right), self._grain)
         answer_slopes = np.empty(len(asked.answers), dtype=np.float32)
         for rows, scores in self._blocks(left, right):
             self._crew.spread(
@@ -153,18 +153,15 @@ class EntityTable(Table):
                 asked.answers,
                 batch.weights[rows],
                 self._grain,
-                ~batch.seed + np.uint64(rows.start),  # another one than dropout's
+                _other_seed(batch) + np.uint64(rows.start),
                 self._root,
-                columns[rows],
-                values[rows],
-                counts[rows],
+                *(array[rows] for array in kept),
                 answer_slopes,
                 batch.losses[rows],
                 batch.beaten[rows],
             )
-        kept = columns, values, counts
         left_slopes = np.empty_like(left)
-        self._crew.spread(kernels.pull_kept_queries, size, right, *kept, left_slopes)
+        self._crew.spread(kernels.pull_kept_queries, len(left), right, *kept, left_slopes)
         self._begin_few()
         self._add_kept(left, kept)
         own_rows = self.params[asked.answers]
@@ -179,6 +176,8 @@ class EntityTable(Table):
         right, own = self._product.candidates(rivals), self._product.candidates(own_rows)
         scores = self._scores(len(left), len(right))
         np.matmul(left, right.T, out=scores)
+        grain = self._grain if self._grain * len(right) >= PAYS else 0.0
+        kept = Kept.room(len(left), len(right), grain)
         answer_slopes = np.empty(len(own), dtype=np.float32)
         self._crew.spread(
             kernels.sampled_slopes,
@@ -190,14 +189,22 @@ class EntityTable(Table):
             places_in(negatives, asked.answers),
             batch.weights,
             len(self.params),
+            grain,
+            _other_seed(batch),
             self._root,
+            *kept,
             answer_slopes,
             batch.losses,
             batch.beaten,
         )
-        left_slopes = scores @ right
+        if grain:
+            left_slopes, right_slopes = np.empty_like(left), np.zeros_like(right)
+            self._crew.spread(kernels.pull_kept_queries, len(left), right, *kept, left_slopes)
+            self._crew.spread(kernels.pull_kept_candidates, len(right), left, *kept, right_slopes)
+        else:
+            left_slopes, right_slopes = scores @ right, scores.T @ left
         self._begin_few()
-        self.add(self._product.pull_candidates(rivals, scores.T @ left), negatives)
+        self.add(self._product.pull_candidates(rivals, right_slopes), negatives)
         self._add_answers(left, batch, own_rows, own, answer_slopes, left_slopes)
         return left_slopes
 
@@ -232,19 +239,16 @@ class EntityTable(Table):
         answers = batch.questions.answers
         self.add(self._product.pull_candidates(own_rows, own_slopes), answers)
 
-    def _add_kept(self, left: np.ndarray, kept: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    def _add_kept(self, left: np.ndarray, kept: "Kept") -> None:
         """Add what the slopes that were not rounded to nothing make of their candidates."""
-        columns, values, counts = kept
         into = self._few_slopes
         if self._product.extra:
             if self._kept_slopes.shape != self._wide:
                 self._kept_slopes = np.zeros(self._wide, dtype=np.float32)
             into = self._kept_slopes
-        self._crew.spread(
-            kernels.pull_kept_candidates, len(into), left, columns, values, counts, into
-        )
+        self._crew.spread(kernels.pull_kept_candidates, len(into), left, *kept, into)
         touched = np.zeros(len(into), dtype=bool)
-        touched[columns[np.arange(columns.shape[1]) < counts[:, None]]] = True
+        touched[kept.columns[np.arange(kept.columns.shape[1]) < kept.counts[:, None]]] = True
         self._touched |= touched
         if self._product.extra:
             rows = np.flatnonzero(touched)
@@ -280,6 +284,26 @@ class EntityTable(Table):
         if self._room.size < rows * columns:
             self._room = np.empty(rows * columns, dtype=np.float32)
         return self._room[: rows * columns].reshape(rows, columns)
+
+
+class Kept(NamedTuple):
+    """Of a matrix of slopes, those of each row that were not rounded to nothing."""
+
+    columns: np.ndarray  # (rows, most), int32, ascending
+    values: np.ndarray  # (rows, most), float32
+    counts: np.ndarray  # (rows,): how many there are
+
+    @classmethod
+    def room(cls, rows: int, columns: int, grain: float) -> "Kept":
+        """Room for as many as there may be; none without a grain."""
+        most = int(min(columns, 2 + 1 / grain)) if grain else 0
+        shape = rows, most
+        return cls(np.empty(shape, np.int32), np.empty(shape, np.float32), np.empty(rows, np.int64))
+
+
+def _other_seed(batch: Batch) -> np.uint64:
+    """A seed for rounding, not that of dropout."""
+    return ~batch.seed
 
 
 def places_in(ordered: np.ndarray, ids: np.ndarray) -> np.ndarray:
