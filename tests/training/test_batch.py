@@ -14,11 +14,9 @@ from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
-from bilink.training import batch_kernels
 from bilink.training.batch_engine import BatchEngine
 from bilink.training.config import TrainingConfig
 from bilink.training.questions import questions_of
-from bilink.training.tables import Kept, places_in
 
 TRIPLES = [(0, 0, 1), (0, 0, 2), (0, 1, 3), (2, 1, 4), (3, 0, 3), (4, 1, 1)]
 BILINEAR = sorted(set(FAMILIES) - {"transe-l1"})
@@ -246,37 +244,6 @@ def test_sampling_all_entities_is_the_full_softmax(name):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def test_a_sample_estimates_the_sum_over_all():
-    """The correction: e^s summed over the sample, scaled to all wrong ones, is right on average."""
-    random = np.random.default_rng(0)
-    count, size = 50, 7
-    entities = random.normal(size=(count, 1)).astype(np.float32)
-    answers, found = np.array([3, 8]), []
-    for _ in range(4000):
-        drawn = np.sort(random.choice(count, size, replace=False))
-        row, loss = entities[drawn].T.copy(), np.zeros(1)
-        batch_kernels.sampled_slopes(
-            0,
-            1,
-            row,
-            np.ones((1, 1), np.float32),
-            entities[answers],
-            np.array([0, 2]),
-            places_in(drawn, answers),
-            np.ones(1, np.float32),
-            count,
-            0.0,
-            np.uint64(0),
-            False,
-            *Kept.room(1, size, 0.0),
-            np.empty(2, np.float32),
-            loss,
-            np.zeros(1),
-        )
-        found.append(np.exp(loss[0] + entities[answers].mean()))
-    np.testing.assert_allclose(np.mean(found), np.exp(entities).sum(), rtol=0.02)
-
-
 @pytest.mark.parametrize("together", [0, 1, 2, 3])
 def test_a_question_with_many_answers_may_come_in_parts(together):
     triples = [(0, 0, t) for t in range(1, 8)] + [(1, 0, 0), (1, 1, 0), (1, 1, 7)]
@@ -289,50 +256,6 @@ def test_a_question_with_many_answers_may_come_in_parts(together):
     assert counts.max() == (together or 7)
     many = counts[(asked.given == 0) & (asked.relations == 0) & ~asked.heads]
     assert np.ptp(many) <= 1  # seven answers, in parts of about the same size
-
-
-def rounded(scores, grain, seed):
-    """Probabilities of one row after rounding, and its loss, where candidates 3 and 8 are right."""
-    most = 2 + int(1 / grain)
-    columns, values = np.empty((1, most), np.int32), np.empty((1, most), np.float32)
-    counts, answer_slopes, loss = np.empty(1, np.int64), np.empty(2, np.float32), np.zeros(1)
-    batch_kernels.rounded_slopes(
-        0,
-        1,
-        scores[None].copy(),
-        np.array([0, 2]),
-        np.array([3, 8]),
-        np.ones(1, np.float32),
-        grain,
-        np.uint64(seed),
-        False,
-        columns,
-        values,
-        counts,
-        answer_slopes,
-        loss,
-        np.zeros(1),
-    )
-    kept = columns[0, : counts[0]]
-    assert (np.diff(kept) > 0).all()
-    assert (answer_slopes == -0.5).all()
-    found = np.zeros(len(scores))
-    found[kept] = values[0, : counts[0]]
-    return found, loss[0]
-
-
-@pytest.mark.parametrize("size", [9, 64, 200])
-def test_rounded_probabilities_are_right_on_average(size):
-    grain = 0.05
-    scores = np.random.default_rng(size).normal(size=size, scale=2).astype(np.float32)
-    exact = np.exp(scores.astype(float)) / np.exp(scores.astype(float)).sum()
-    rows, losses = zip(*(rounded(scores, grain, seed) for seed in range(6000)), strict=True)
-    np.testing.assert_allclose(np.mean(rows, axis=0), exact, atol=0.002)
-    np.testing.assert_allclose(losses, -np.log(exact[[3, 8]]).mean(), rtol=1e-5)
-    large = exact >= grain
-    np.testing.assert_allclose(
-        np.array(rows)[:, large], np.tile(exact[large], (6000, 1)), rtol=1e-5
-    )
 
 
 def test_rounded_slopes_of_a_sample_are_right_on_average():
@@ -436,13 +359,6 @@ def test_optimizers_follow_their_formulas(optimizer):
             values -= 0.1 * (first / (1 - 0.9**n)) / (np.sqrt(second / (1 - 0.999**n)) + 1e-8)
         np.testing.assert_allclose(model.entities, values, rtol=2e-3, atol=2e-4)
         values = model.entities.astype(float)
-
-
-def test_the_fast_exponential_is_right():
-    row = np.linspace(-80, 0, 10_001).astype(np.float32)
-    expected = np.exp(row.astype(float))
-    batch_kernels.exp_row(row, np.float32(0))
-    np.testing.assert_allclose(row, expected, rtol=3e-7)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ slopes come back through two more:
     G C             slopes in the queries, which the model's verbs carry back to (given, relation)
     Gᵀ Q            slopes in the candidates
 
-The products are in ``tables``; all else is a pass over rows (see ``batch_kernels``).
+The products are in ``tables``; all else is a pass over rows (``softmax_kernels``,
+``batch_kernels``).
 """
 
 import os
@@ -25,6 +26,7 @@ from bilink.training.config import TrainingConfig
 from bilink.training.crew import Crew
 from bilink.training.products import product_of
 from bilink.training.questions import Batch, questions_of
+from bilink.training.softmax_kernels import softmax_slopes
 from bilink.training.tables import EntityTable, Table
 from bilink.training.totals import EpochTotals
 
@@ -229,7 +231,7 @@ class BatchEngine:
         scores = rows @ relations.T
         weights = np.full(size, self._config.relation_prediction / max(size, 1), dtype=np.float32)
         self._crew.spread(
-            kernels.softmax_slopes,
+            softmax_slopes,
             size,
             scores,
             np.arange(size + 1),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bilink.training import batch_kernels as kernels
+from bilink.training import softmax_kernels as softmax
 from bilink.training.config import TrainingConfig
 from bilink.training.crew import Crew
 from bilink.training.products import InnerProduct
@@ -118,7 +119,7 @@ class EntityTable(Table):
             self._all_slopes = np.empty(self._wide, dtype=np.float32)
         for rows, scores in self._blocks(left, right):
             self._crew.spread(
-                kernels.softmax_slopes,
+                softmax.softmax_slopes,
                 len(scores),
                 scores,
                 asked.starts[rows.start :],
@@ -146,7 +147,7 @@ class EntityTable(Table):
         answer_slopes = np.empty(len(asked.answers), dtype=np.float32)
         for rows, scores in self._blocks(left, right):
             self._crew.spread(
-                kernels.rounded_slopes,
+                softmax.rounded_slopes,
                 len(scores),
                 scores,
                 asked.starts[rows.start :],
@@ -161,7 +162,7 @@ class EntityTable(Table):
                 batch.beaten[rows],
             )
         left_slopes = np.empty_like(left)
-        self._crew.spread(kernels.pull_kept_queries, len(left), right, *kept, left_slopes)
+        self._crew.spread(softmax.pull_kept_queries, len(left), right, *kept, left_slopes)
         self._begin_few()
         self._add_kept(left, kept)
         own_rows = self.params[asked.answers]
@@ -180,7 +181,7 @@ class EntityTable(Table):
         kept = Kept.room(len(left), len(right), grain)
         answer_slopes = np.empty(len(own), dtype=np.float32)
         self._crew.spread(
-            kernels.sampled_slopes,
+            softmax.sampled_slopes,
             len(left),
             scores,
             left,
@@ -199,8 +200,8 @@ class EntityTable(Table):
         )
         if grain:
             left_slopes, right_slopes = np.empty_like(left), np.zeros_like(right)
-            self._crew.spread(kernels.pull_kept_queries, len(left), right, *kept, left_slopes)
-            self._crew.spread(kernels.pull_kept_candidates, len(right), left, *kept, right_slopes)
+            self._crew.spread(softmax.pull_kept_queries, len(left), right, *kept, left_slopes)
+            self._crew.spread(softmax.pull_kept_candidates, len(right), left, *kept, right_slopes)
         else:
             left_slopes, right_slopes = scores @ right, scores.T @ left
         self._begin_few()
@@ -227,7 +228,7 @@ class EntityTable(Table):
         """Add what the answers' slopes make of the left side and of the answers."""
         own_slopes = np.empty_like(own)
         self._crew.spread(
-            kernels.pull_answers,
+            softmax.pull_answers,
             len(left),
             left,
             own,
@@ -246,7 +247,7 @@ class EntityTable(Table):
             if self._kept_slopes.shape != self._wide:
                 self._kept_slopes = np.zeros(self._wide, dtype=np.float32)
             into = self._kept_slopes
-        self._crew.spread(kernels.pull_kept_candidates, len(into), left, *kept, into)
+        self._crew.spread(softmax.pull_kept_candidates, len(into), left, *kept, into)
         touched = np.zeros(len(into), dtype=bool)
         touched[kept.columns[np.arange(kept.columns.shape[1]) < kept.counts[:, None]]] = True
         self._touched |= touched

@@ -13,17 +13,12 @@ import numpy as np
 
 from bilink._extras import needs
 from bilink.errors import ConfigError
-from bilink.training.batch_kernels import (
-    ADAM_EPSILON,
-    ADAM_MEAN,
-    ADAM_SQUARE,
-    EPSILON,
-    NOWHERE,
-)
+from bilink.training.batch_kernels import ADAM_EPSILON, ADAM_MEAN, ADAM_SQUARE, EPSILON
 from bilink.training.config import TrainingConfig
 from bilink.training.crew import Crew
 from bilink.training.products import InnerProduct
 from bilink.training.questions import Batch
+from bilink.training.softmax_kernels import NOWHERE
 from bilink.training.tables import SCORES, Stateful, places_in
 
 with needs("torch", extra="torch", purpose="training on a device other than numpy"):
