@@ -1,5 +1,9 @@
 """Products of bytes are those of whole numbers, by either way."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,9 +41,24 @@ def test_the_pairs_are_those_that_reach_their_limits(instruction, n, m, levels, 
     assert sorted(found.tolist()) == np.flatnonzero(sums >= limits[:, None]).tolist()
 
 
-def test_the_widest_products_are_exact():
+@pytest.mark.parametrize("instruction", [False, True])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_widest_products_are_exact(instruction, sign, monkeypatch):
+    if instruction and not INSTRUCTION:
+        pytest.skip("this processor, or NUMBA_DISABLE_JIT, has no instruction for bytes")
+    monkeypatch.setattr(byte_products, "HAS_INSTRUCTION", instruction)
     rows = np.full((3, byte_products.WIDEST), 127, dtype=np.int8)
-    level, best = byte_products.WIDEST // STEP, 127 * 127 * byte_products.WIDEST
-    for limit, many in ((best, 3), (best + 1, 0)):
-        found = reaching(Rows.of(rows), Columns.of(rows[:1]), level, np.full(3, float(limit)))
+    level, product = byte_products.WIDEST // STEP, sign * 127 * 127 * byte_products.WIDEST
+    for limit, many in ((product, 3), (product + 1, 0)):
+        columns = Columns.of(sign * rows[:1])
+        found = reaching(Rows.of(rows), columns, level, np.full(3, float(limit)))
         assert len(found) == many
+
+
+def test_the_instruction_is_not_used_where_numba_compiles_for_less():
+    code = "from bilink.queries import byte_products; print(byte_products.HAS_INSTRUCTION)"
+    told = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **told}
+    )
+    assert done.stdout.split() == ["False"], done.stderr

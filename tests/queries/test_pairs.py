@@ -38,21 +38,29 @@ def as_keys(found, n):
     return (found.heads * n + found.tails).tolist()
 
 
+SMALL_TILES = {"ROWS": 6, "COLUMNS": 7, "_SEEDS": 3}  # so that some pairs are left out
+FIRST_LOOKS = {"_LADDER": (8,), "_FOLLOW": 0, "WIDEST": 16}  # at 8 coordinates, then at 16
+
+
+@pytest.mark.parametrize("sizes", [SMALL_TILES, SMALL_TILES | FIRST_LOOKS])
 @given(
     st.sampled_from(["rescal", "distmult", "complex", "transe", "transe-l1"]),
-    st.integers(1, 9),
-    st.integers(2, 14),
+    st.integers(1, 20),
+    st.integers(2, 20),
     st.integers(1, 40),
     st.integers(0, 999),
     st.booleans(),
 )
-def test_pairs_are_those_of_the_definition_ties_and_all(name, dim, n, k, seed, loops):
+def test_pairs_are_those_of_the_definition_ties_and_all(sizes, name, dim, n, k, seed, loops):
     model = integer_model(name, dim, n, seed)
     left_out = {(h % n, (h * seed) % n) for h in range(0, n, 2)}
     keys = np.array(sorted(h * n + t for h, t in left_out))
     e, r = model.entities.astype(float), model.relations[1].astype(float)
     wanted = naive.best_pairs(lambda h, t: naive.score(name, e[h], r, e[t]), n, k, left_out, loops)
-    found = PairSearch(model.scorer, threads=2).best(1, k, leave_out=keys, loops=loops)
+    with pytest.MonkeyPatch.context() as patch:
+        for constant, value in sizes.items():
+            patch.setattr(pair_scans, constant, value)
+        found = PairSearch(model.scorer, threads=2).best(1, k, leave_out=keys, loops=loops)
     assert as_keys(found, n) == [h * n + t for _, h, t in wanted]
     assert found.scores.tolist() == [score for score, _, _ in wanted]
 

@@ -50,7 +50,8 @@ def random_model(name, dim=4, n_entities=5, seed=0):
 @pytest.fixture(autouse=True)
 def rounding_always_pays(monkeypatch):
     """Also on graphs so small that it does not."""
-    monkeypatch.setattr("bilink.training.tables.PAYS", 0)
+    for module in ("config", "tables"):
+        monkeypatch.setattr(f"bilink.training.{module}.PAYS", 0)
 
 
 def config_of(**options):
@@ -259,7 +260,7 @@ def test_a_question_with_many_answers_may_come_in_parts(together):
 
 
 def test_rounded_slopes_of_a_sample_are_right_on_average():
-    """The same sample with and without rounding; its two wrong candidates stand for four."""
+    """The same sample with and without rounding; its wrong candidates stand for four."""
     graph = small_graph()
     moved = {
         grain: [
@@ -274,6 +275,18 @@ def test_rounded_slopes_of_a_sample_are_right_on_average():
         assert np.abs(rounded[0] - exact[0]).max() > 1e-3
         means = np.mean(exact, axis=0), np.mean(rounded, axis=0)
         np.testing.assert_allclose(*means, atol=0.02 * np.abs(means[0]).max())
+
+
+def test_a_sample_is_rounded_only_where_that_pays(monkeypatch):
+    graph = small_graph()
+    steps = {}
+    for pays in (0, 1):
+        monkeypatch.setattr("bilink.training.tables.PAYS", pays)
+        config = config_of(grain=0.3, negatives=3)
+        steps[pays] = step_of(random_model("complex"), graph, config)
+    exact = step_of(random_model("complex"), graph, config_of(negatives=3))
+    assert all((a == b).all() for a, b in zip(steps[1], exact, strict=True))
+    assert any((a != b).any() for a, b in zip(steps[0], exact, strict=True))
 
 
 @pytest.mark.parametrize("negatives", [0, 100])

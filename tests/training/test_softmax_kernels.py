@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from bilink.errors import ConfigError
 from bilink.training import softmax_kernels
+from bilink.training.config import TrainingConfig
 from bilink.training.tables import Kept, places_in
 
 
@@ -40,9 +42,8 @@ def test_a_sample_estimates_the_sum_over_all():
 
 def rounded(scores, grain, seed):
     """Probabilities of one row after rounding, and its loss, where candidates 3 and 8 are right."""
-    most = 2 + int(1 / grain)
-    columns, values = np.empty((1, most), np.int32), np.empty((1, most), np.float32)
-    counts, answer_slopes, loss = np.empty(1, np.int64), np.empty(2, np.float32), np.zeros(1)
+    kept = Kept.room(1, len(scores), grain)
+    answer_slopes, loss = np.empty(2, np.float32), np.zeros(1)
     softmax_kernels.rounded_slopes(
         0,
         1,
@@ -53,25 +54,26 @@ def rounded(scores, grain, seed):
         grain,
         np.uint64(seed),
         False,
-        columns,
-        values,
-        counts,
+        *kept,
         answer_slopes,
         loss,
         np.zeros(1),
     )
-    kept = columns[0, : counts[0]]
-    assert (np.diff(kept) > 0).all()
+    count = kept.counts[0]
+    assert count <= kept.columns.shape[1]
+    columns = kept.columns[0, :count]
+    assert (np.diff(columns) > 0).all()
     assert (answer_slopes == -0.5).all()
     found = np.zeros(len(scores))
-    found[kept] = values[0, : counts[0]]
+    found[columns] = kept.values[0, :count]
     return found, loss[0]
 
 
 @pytest.mark.parametrize("size", [9, 64, 200])
-def test_rounded_probabilities_are_right_on_average(size):
+@pytest.mark.parametrize("spread", [0, 2])
+def test_rounded_probabilities_are_right_on_average(size, spread):
     grain = 0.05
-    scores = np.random.default_rng(size).normal(size=size, scale=2).astype(np.float32)
+    scores = np.random.default_rng(size).normal(size=size, scale=spread).astype(np.float32)
     exact = np.exp(scores.astype(float)) / np.exp(scores.astype(float)).sum()
     rows, losses = zip(*(rounded(scores, grain, seed) for seed in range(6000)), strict=True)
     np.testing.assert_allclose(np.mean(rows, axis=0), exact, atol=0.002)
@@ -87,3 +89,11 @@ def test_the_fast_exponential_is_right():
     expected = np.exp(row.astype(float))
     softmax_kernels.exp_row(row, np.float32(0))
     np.testing.assert_allclose(row, expected, rtol=3e-7)
+
+
+def test_a_grain_too_small_for_a_sample_is_refused():
+    options = {"loss": "softmax", "negatives": 100}
+    with pytest.raises(ConfigError, match=r"pays from 0\.05 on"):
+        TrainingConfig().with_options({**options, "grain": 0.04})
+    TrainingConfig().with_options({**options, "grain": 0.05})
+    TrainingConfig().with_options({**options, "grain": 0.04, "full_epochs": 1})

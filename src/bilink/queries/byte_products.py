@@ -12,9 +12,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import extending
-from numba.core import cgutils, types
+from numba.core import cgutils, codegen, types
 
 from bilink._jit import kernel
 
@@ -122,14 +122,12 @@ def _reaching(rows, packed, groups, below, n, found):
 
 
 def _has_instruction() -> bool:
-    """Whether kernels are compiled, for a processor that multiplies bytes."""
-    try:
-        features = binding.get_host_cpu_features()
-    except RuntimeError:  # LLVM does not know
-        return False
-    wide = features.get("avx512vnni", False) and features.get("avx512vl", False)
+    """Whether kernels are compiled, and for a processor that multiplies bytes."""
     settings: Any = numba.config
-    return not settings.DISABLE_JIT and (wide or features.get("avxvnni", False))
+    told = settings.CPU_FEATURES  # by the user; else those of this processor
+    features = (codegen.get_host_cpu_features() if told is None else told).split(",")
+    wide = "+avx512vnni" in features and "+avx512vl" in features
+    return not settings.DISABLE_JIT and (wide or "+avxvnni" in features)
 
 
 HAS_INSTRUCTION = _has_instruction()

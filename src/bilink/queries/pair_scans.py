@@ -17,8 +17,8 @@ ROWS, COLUMNS = 2048, 1024  # of a tile
 _SEEDS = 128  # queries that are looked at in full, to begin with a high bar
 _LADDER = (*range(16, 160, 16), *range(160, 320, 32), *range(320, WIDEST, 64))  # of a first look
 
-# What is done for a pair, in coordinates that could be multiplied in that time: looking at its
-# product, and following it.
+# What is done for a pair, in coordinates that the instruction could multiply in that time: looking
+# at its product, and following it.
 _LOOK, _FOLLOW = 30, 3500
 _SAMPLED_ROWS, _SAMPLED_COLUMNS = 32, 8  # of a tile
 

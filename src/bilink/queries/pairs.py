@@ -73,8 +73,8 @@ class PairSearch:
     def _bytes(self) -> float:
         """What the queries, the candidates once more, bytes of both and the tiles take."""
         number, width = self._scorer.dtype.itemsize, self._scorer.width
-        tile = ROWS * (4 * COLUMNS + (number + 2) * width)
-        return self._scorer.n_entities * (2 * number + 3) * width + self._threads * tile
+        tile = ROWS * (16 * COLUMNS + (number + 8) * width)  # sums, and places of pairs
+        return self._scorer.n_entities * (2 * number + 4) * width + self._threads * tile
 
 
 def _ids(given: np.ndarray | None) -> np.ndarray:

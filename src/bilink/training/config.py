@@ -88,7 +88,7 @@ class TrainingConfig:
     grain: float = option(
         0.0,
         "probabilities below it, such as 0.004, become it or nothing, with the same mean, which "
-        "saves two of three products; of a sample only if it is over 5 / negatives (softmax)",
+        "saves two of three products; of a sample from 5 / negatives on (softmax)",
     )
     label_smoothing: float = option(0.0, "share of the target that goes to all entities (softmax)")
     relation_prediction: float = option(
@@ -170,6 +170,11 @@ class TrainingConfig:
             _at_least("grain", self.grain, 1e-6)  # unless it is 0
         if self.grain and (self.label_smoothing or self.device != "numpy"):
             raise ConfigError("grain goes with device=numpy, without label_smoothing; leave it out")
+        if 0 < self.grain * self.negatives < PAYS and not self.full_epochs:
+            raise ConfigError(
+                f"with {self.negatives:,} negatives, grain pays from {PAYS / self.negatives:g} on; "
+                "make it larger, or leave it out"
+            )
         if self.full_epochs and not self.negatives:
             raise ConfigError("full_epochs means nothing with negatives=0: all epochs are full")
         if self.full_epochs and self.minutes:
@@ -200,6 +205,9 @@ class TrainingConfig:
         """Epochs between two validations."""
         return self.validate_every or max(1, self.epochs // 20)
 
+
+# Candidates to each that may be kept, from which on rounding by ``grain`` is faster than products.
+PAYS = 5
 
 # The state of a run, or what its validations are compared by, depends on these.
 FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_triples")

@@ -43,7 +43,7 @@ class Batch:
     questions: Questions
     weights: np.ndarray  # of each question in the mean loss
     groups: np.ndarray  # where the questions of each relation start
-    seed: np.uint64  # of dropout
+    seed: np.uint64  # of dropout and of rounding
     losses: np.ndarray  # of each question, found on the way
     beaten: np.ndarray  # share of each question's answers that a wrong candidate beats
 

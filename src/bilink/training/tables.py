@@ -12,13 +12,12 @@ import numpy as np
 
 from bilink.training import batch_kernels as kernels
 from bilink.training import softmax_kernels as softmax
-from bilink.training.config import TrainingConfig
+from bilink.training.config import PAYS, TrainingConfig
 from bilink.training.crew import Crew
 from bilink.training.products import InnerProduct
 from bilink.training.questions import Batch
 
 SCORES = 256 * 2**20  # bytes of scores that are held at once
-PAYS = 5  # candidates to each that may be kept, from which on rounding is faster than products
 _OPTIMIZERS = {
     "adagrad": kernels.ADAGRAD,
     "sgd": kernels.SGD,
