@@ -114,8 +114,8 @@ def test_bounds_hold_at_every_level(size, name, seed, together):
     queries = scorer.fact_queries(everyone, np.zeros(30, dtype=int))
     exact = queries.astype(float) @ scorer.candidates.T.astype(float)
     axes = Axes.of(queries, scorer.candidates)
-    rows, q = rounded(queries, axes.order, axes.queries)
-    columns, c = rounded(scorer.candidates, axes.order, axes.candidates, together)
+    rows, q = rounded(queries, everyone, axes.order, axes.queries)
+    columns, c = rounded(scorer.candidates, everyone, axes.order, axes.candidates, together)
     of_column = everyone // together
     for level in range(q.rests.shape[1]):
         part = slice(level * STEP)

@@ -58,13 +58,18 @@ class Sizes:
 
 
 def rounded(
-    rows: np.ndarray, order: np.ndarray, weights: np.ndarray, together: int = 1
+    rows: np.ndarray,
+    places: np.ndarray,
+    order: np.ndarray,
+    weights: np.ndarray,
+    together: int = 1,
 ) -> tuple[np.ndarray, Sizes]:
-    """Rows as bytes, their coordinates in this order, and the sizes of each ``together`` of them.
+    """The rows at some places as bytes, their coordinates in this order, and their sizes.
 
-    So many rows share a scale.  The width is rounded up to a multiple of STEP.
+    ``together`` of them share a scale, and have one size.  The width is rounded up to a multiple of
+    STEP.
     """
-    n, width = len(rows), -(-len(order) // STEP) * STEP
+    n, width = len(places), -(-len(order) // STEP) * STEP
     groups = -(-n // together)
     out = np.zeros((n, width), dtype=np.int8)
     scales, errors, rests = (
@@ -72,7 +77,7 @@ def rounded(
         np.zeros(groups),
         np.zeros((groups, width // STEP + 1)),
     )
-    _round(rows, order, weights, together, out, scales, errors, rests)
+    _round(rows, places, order, weights, together, out, scales, errors, rests)
     # A sum of n squares in float32 is within n·ε of the true one; and its terms are rounded, too.
     rounding = (width + 16) * float(np.finfo(np.float32).eps)
     rests *= 1 + rounding
@@ -80,18 +85,19 @@ def rounded(
 
 
 @kernel
-def norms(rows, weights, out):
-    """The norms of rows whose coordinates are multiplied by weights."""
-    for i in range(rows.shape[0]):
+def norms(rows, places, weights, out):
+    """The norms of the rows at some places, with their coordinates multiplied by weights."""
+    for i in range(places.shape[0]):
+        row = rows[places[i]]
         squares = 0.0
-        for k in range(rows.shape[1]):
-            x = rows[i, k] * weights[k]
+        for k in range(row.shape[0]):
+            x = row[k] * weights[k]
             squares += x * x
         out[i] = np.sqrt(squares)
 
 
 @kernel
-def _round(rows, order, weights, together, out, scales, errors, rests):
+def _round(rows, places, order, weights, together, out, scales, errors, rests):
     """Bytes with row ≈ scale · bytes; the largest norms of row − scale · bytes, and of the rests.
 
     Squares are added up in units of the scale, so that they neither vanish nor overflow.
@@ -99,20 +105,20 @@ def _round(rows, order, weights, together, out, scales, errors, rests):
     width, last = order.shape[0], rests.shape[1] - 1
     inputs = np.zeros((together, out.shape[1]))
     for group in range(scales.shape[0]):
-        start, stop = group * together, min(rows.shape[0], (group + 1) * together)
+        start, stop = group * together, min(places.shape[0], (group + 1) * together)
         largest = 0.0
         for i in range(start, stop):
+            row, x = rows[places[i]], inputs[i - start]
             for k in range(width):
-                x = rows[i, order[k]] * weights[order[k]]
-                inputs[i - start, k] = x
-                largest = max(largest, abs(x))
+                x[k] = row[order[k]] * weights[order[k]]
+                largest = max(largest, abs(x[k]))
         scale = max(largest / 127, _LEAST)
-        scales[group] = scale
+        scales[group], inverse = scale, 1 / scale
         for i in range(start, stop):
             squares, off = np.float32(0), np.float32(0)
             for level in range(last - 1, -1, -1):
                 for k in range(level * STEP, (level + 1) * STEP):
-                    x = np.float32(inputs[i - start, k] / scale)
+                    x = np.float32(inputs[i - start, k] * inverse)
                     byte = np.rint(x)
                     out[i, k] = np.int8(byte)
                     squares += x * x

@@ -8,6 +8,7 @@ exact up to ``WIDEST``.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numba
@@ -111,13 +112,12 @@ def _reaching(rows, packed, groups, below, n, found):
                 continue
             for row in range(_ROWS):
                 left = bits[row]
-                column = block * _COLUMNS
-                while left and column < n:
-                    if left & np.uint32(1):
+                while left:
+                    column = block * _COLUMNS + _first_bit(left)
+                    left &= left - np.uint32(1)
+                    if column < n:  # the others only pad
                         found[count] = (first + row) * n + column
                         count += 1
-                    left >>= np.uint32(1)
-                    column += 1
     return count
 
 
@@ -135,12 +135,23 @@ _intrinsic: Any = extending.intrinsic  # whose calls have one argument less than
 
 
 @_intrinsic
+def _first_bit(_context, bits):
+    """The place of the lowest bit that is set."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        found = builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.zext(found, ir.IntType(64))
+
+    return types.intp(types.uint32), generate
+
+
+@_intrinsic
 def _micro_tile(_context, rows, first, packed, block, groups, below, bits):
     """Multiply 4 rows by 32 columns over some groups; the bits of those above their rows' limits.
 
     As Python: for each ``r`` < 4, ``bits[r]`` gets bit ``j`` where
     Σ_g ⟨4 bytes of packed[block, g, j], 4 bytes of rows[first + r, g]⟩ > below[first + r].
-    Returns whether there is any.
+    Returns 0 where there is none, and then leaves ``bits`` as they are.
     """
     signature = types.uint32(rows, types.intp, packed, types.intp, types.intp, below, bits)
 
@@ -160,6 +171,9 @@ def _micro_tile(_context, rows, first, packed, block, groups, below, bits):
             nothing = ir.Constant(sums, ir.Undefined)
             one = builder.insert_element(nothing, number, whole(0))
             return builder.shuffle_vector(one, nothing, ir.Constant(sums, [0] * _LANES))
+
+        def larger(one: ir.Value, other: ir.Value) -> ir.Value:
+            return builder.select(builder.icmp_signed(">", one, other), one, other)
 
         rows, packed, below, bits = (array(i) for i in (0, 2, 5, 6))
         first, block, groups = (arguments[i] for i in (1, 3, 4))
@@ -196,16 +210,23 @@ def _micro_tile(_context, rows, first, packed, block, groups, below, bits):
         builder.cbranch(builder.icmp_signed("<", following, groups), loop, after)
 
         builder.position_at_end(after)
-        any_bits = whole(0)
-        for r in range(_ROWS):
-            limit = spread(builder.load(builder.gep(below.data, [builder.add(first, place(r))])))
-            row_bits = whole(0)
-            for v in range(_VECTORS):
-                higher = builder.icmp_signed(">", totals[r][v], limit)
-                eight = builder.zext(builder.bitcast(higher, ir.IntType(_LANES)), whole)
-                row_bits = builder.or_(row_bits, builder.shl(eight, whole(_LANES * v)))
-            builder.store(row_bits, builder.gep(bits.data, [place(r)]))
-            any_bits = builder.or_(any_bits, row_bits)
-        return any_bits
+        limits = [
+            spread(builder.load(builder.gep(below.data, [builder.add(first, place(r))])))
+            for r in range(_ROWS)
+        ]
+        some = None
+        for row_totals, limit in zip(totals, limits, strict=True):
+            higher = builder.icmp_signed(">", reduce(larger, row_totals), limit)
+            some = higher if some is None else builder.or_(some, higher)
+        found = builder.zext(builder.bitcast(some, ir.IntType(_LANES)), whole)
+        with builder.if_then(builder.icmp_signed("!=", found, whole(0)), likely=False):
+            for r in range(_ROWS):
+                row_bits = whole(0)
+                for v in range(_VECTORS):
+                    higher = builder.icmp_signed(">", totals[r][v], limits[r])
+                    eight = builder.zext(builder.bitcast(higher, ir.IntType(_LANES)), whole)
+                    row_bits = builder.or_(row_bits, builder.shl(eight, whole(_LANES * v)))
+                builder.store(row_bits, builder.gep(bits.data, [place(r)]))
+        return found
 
     return signature, generate

@@ -19,7 +19,7 @@ _LADDER = (*range(16, 160, 16), *range(160, 320, 32), *range(320, WIDEST, 64))  
 
 # What is done for a pair, in coordinates that the instruction could multiply in that time: looking
 # at its product, and following it.
-_LOOK, _FOLLOW = 30, 3500
+_LOOK, _FOLLOW = 12, 5000
 _SAMPLED_ROWS, _SAMPLED_COLUMNS = 32, 8  # of a tile
 
 
@@ -108,16 +108,16 @@ class Tiles:
         self._candidates, self._queries, self._goal = scorer.candidates, queries, goal
         self._heads = heads
         self._axes = axes = Axes.of(queries, scorer.candidates)
-        self._tails = tails[_by_norm(scorer.candidates[tails], axes.candidates)]
+        self._tails = _by_norm(scorer.candidates, tails, axes.candidates)
         columns, self._sizes = rounded(
-            scorer.candidates[self._tails], axes.order, axes.candidates, together=COLUMNS
+            scorer.candidates, self._tails, axes.order, axes.candidates, together=COLUMNS
         )
         self._columns = [Columns.of(some) for some in _cut(columns, COLUMNS)]
         self._last = min(columns.shape[1], WIDEST) // STEP
 
     def blocks(self, seeds: np.ndarray) -> list[np.ndarray]:
         """All rows of queries: some seeds, or the largest, then the others by their norms."""
-        order = _by_norm(self._queries, self._axes.queries)
+        order = _by_norm(self._queries, np.arange(len(self._heads)), self._axes.queries)
         first = np.flatnonzero(np.isin(self._heads, seeds))
         first = first[:: max(1, -(-len(first) // _SEEDS))] if len(first) else order[:_SEEDS]
         return [first, *_cut(order[~np.isin(order, first)], ROWS)]
@@ -125,7 +125,7 @@ class Tiles:
     def __call__(self, places: np.ndarray, heap: tuple[np.ndarray, np.ndarray]) -> None:
         """Go through the tiles of some rows of queries."""
         goal, axes, width = self._goal, self._axes, self._last * STEP
-        bytes_, sizes = rounded(self._queries[places], axes.order, axes.queries)
+        bytes_, sizes = rounded(self._queries, places, axes.order, axes.queries)
         rows = Rows.of(bytes_)
         tiles = np.flatnonzero((least_sums(goal.bar[0], sizes, self._sizes, 0) <= 0).any(axis=0))
         for tile, level in zip(tiles, self._levels(rows, sizes, tiles), strict=True):
@@ -175,8 +175,8 @@ class Tiles:
         return levels
 
 
-def _by_norm(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The rows' places, those with the greatest norms first."""
-    sizes = np.empty(len(rows))
-    norms(rows, weights, sizes)
-    return np.argsort(-sizes, kind="stable")
+def _by_norm(rows: np.ndarray, places: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The places by the norms of their rows, the greatest first."""
+    sizes = np.empty(len(places))
+    norms(rows, places, weights, sizes)
+    return places[np.argsort(-sizes, kind="stable")]

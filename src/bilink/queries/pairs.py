@@ -71,10 +71,10 @@ class PairSearch:
         return np.arange(self._scorer.n_entities) if chosen is None else np.unique(_ids(chosen))
 
     def _bytes(self) -> float:
-        """What the queries, the candidates once more, bytes of both and the tiles take."""
+        """What the queries, the bytes of both sides and the tiles take."""
         number, width = self._scorer.dtype.itemsize, self._scorer.width
-        tile = ROWS * (16 * COLUMNS + (number + 8) * width)  # sums, and places of pairs
-        return self._scorer.n_entities * (2 * number + 4) * width + self._threads * tile
+        tile = ROWS * (16 * COLUMNS + 8 * width)  # sums, and places of pairs
+        return self._scorer.n_entities * (number + 4) * width + self._threads * tile
 
 
 def _ids(given: np.ndarray | None) -> np.ndarray:
