@@ -15,6 +15,7 @@ from bilink.models.registry import family
 from bilink.study.wang2018 import NAMES, Hooks, Study, read_toml
 
 RECIPE = "softmax"
+METHOD = "stack"  # of the ensemble
 
 
 def record_study(data: str, *, out: Path, work: Path, hooks: Hooks | None = None) -> Study:
@@ -48,9 +49,9 @@ def run_records(study: Study, letters: Sequence[str] | None = None) -> None:
         )
     for letter in letters or study.settings:
         study.measure_model(letter)
-    done = [letter for letter in NAMES if letter in study.settings and study.read(letter)]
+    done = done_models(study)
     if len(done) > 1:
-        study.measure_ensemble(done, "stack")
+        study.measure_ensemble(done, METHOD)
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,14 @@ def published_records(data: str) -> list[Row]:
 
 
 def pieces_of(study: Study) -> list[str]:
-    """The models and ensembles that are done."""
-    found = sorted(path.parent.name for path in study.out.glob("*/metrics.json"))
-    known = set(study.settings)
-    return [
-        name
-        for name in found
-        if study.read(name) and known.issuperset(name.partition(" ")[0].split("+"))
-    ]
+    """The models that are done, and the ensemble of all of them."""
+    done = done_models(study)
+    return [name for name in (*done, f"{'+'.join(done)} ({METHOD})") if study.read(name)]
+
+
+def done_models(study: Study) -> list[str]:
+    """The letters of the models that are done."""
+    return [letter for letter in NAMES if letter in study.settings and study.read(letter)]
 
 
 def row_of(study: Study, name: str) -> Row:
