@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bilink._jit import verb
+from bilink import _jit
 
 SUFFIX = "-reciprocal"
 
@@ -19,6 +19,12 @@ SUFFIX = "-reciprocal"
 def reciprocal(module: Any) -> Any:
     """What a model file of the twin of ``module`` would say."""
     ask, pull = module.tail_query, module.tail_pullback
+
+    def verb(function: Any) -> Any:
+        # Machine code from the cache is linked by name: without one of its own, a function of one
+        # twin would be called in the place of another's.
+        function.__qualname__ = f"{function.__name__}_{module.NAME.replace('-', '_')}"
+        return _jit.verb(function)
 
     @verb
     def tail_query(head, relation, query):
