@@ -21,6 +21,7 @@ def draw_records(study: Study, path: Path) -> None:
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axis = figure.subplots()
+    ours = []
     for name in pieces_of(study):
         row, colour = row_of(study, name), _COLOURS.get(name, _ENSEMBLE)
         minutes = row.minutes or 0.0
@@ -29,19 +30,22 @@ def draw_records(study: Study, path: Path) -> None:
             if way:
                 axis.plot(*zip(*way, strict=True), style, color=colour, linewidth=1)
         axis.plot(minutes, row.mrr, "o" if validated else "*", color=colour, markersize=8)
-        axis.annotate(
-            f"{row.title} {row.mrr:.3f}",
-            (minutes, row.mrr),
-            xytext=(-6, 6),
-            textcoords="offset points",
-            ha="right",
-            color=colour,
-            bbox={"color": "white", "alpha": 0.8, "pad": 0.5},
-        )
+        ours.append((row, minutes, colour))
+    _name_ours(axis, ours)
     _draw_others(axis, published_records(study.data))
     _finish(axis, study.data)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)
+
+
+def _name_ours(axis: Any, ours: list[tuple[Row, float, str]]) -> None:
+    """The name of each above its dot; names that would overlap are moved apart."""
+    low, high = axis.get_ylim()
+    place = low
+    for row, minutes, colour in sorted(ours, key=lambda found: found[0].mrr):
+        place = max(row.mrr + 0.02 * (high - low), place + 0.05 * (high - low))
+        text = f"{row.title} {row.mrr:.3f}"
+        axis.text(minutes, place, text, ha="right", color=colour)
 
 
 def _draw_others(axis: Any, others: list[Row]) -> None:
@@ -70,8 +74,8 @@ def _finish(axis: Any, data: str) -> None:
     axis.set_xlabel("minutes of training on two cores")
     axis.set_ylabel("MRR")
     axis.set_title(
-        f"{data}: test (dots, lines on the way); valid, not filtered by test, so lower (dashed); "
-        "others (dotted)",
+        f"{data}: test (dots, lines on the way), others (dotted);\n"
+        "valid, not filtered by test, so lower (dashed)",
         fontsize=9,
         loc="left",
     )
