@@ -46,6 +46,7 @@ def _name_ours(axis: Any, ours: list[tuple[Row, float, str]]) -> None:
         place = max(row.mrr + 0.02 * (high - low), place + 0.05 * (high - low))
         text = f"{row.title} {row.mrr:.3f}"
         axis.text(minutes, place, text, ha="right", color=colour)
+    axis.set_ylim(low, max(high, place + 0.06 * (high - low)))
 
 
 def _draw_others(axis: Any, others: list[Row]) -> None:
