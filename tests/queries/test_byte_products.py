@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bilink.queries import byte_products
 from bilink.queries.byte_products import STEP, Columns, Rows, reaching
 
-INSTRUCTION = byte_products.HAS_INSTRUCTION
+INSTRUCTION = byte_products.MULTIPLIES_BYTES
 
 
 @pytest.mark.parametrize("instruction", [False, True])
@@ -36,7 +36,7 @@ def test_the_pairs_are_those_that_reach_their_limits(instruction, n, m, levels, 
     limits = random.choice(sums.ravel(), n).astype(float)
     limits[random.random(n) < 0.2] = random.choice([-np.inf, np.inf, 1e300, -1e300])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(byte_products, "HAS_INSTRUCTION", instruction)
+        patch.setattr(byte_products, "MULTIPLIES_BYTES", instruction)
         found = reaching(Rows.of(rows), Columns.of(columns), level, limits)
     assert sorted(found.tolist()) == np.flatnonzero(sums >= limits[:, None]).tolist()
 
@@ -46,7 +46,7 @@ def test_the_pairs_are_those_that_reach_their_limits(instruction, n, m, levels, 
 def test_the_widest_products_are_exact(instruction, sign, monkeypatch):
     if instruction and not INSTRUCTION:
         pytest.skip("this processor, or NUMBA_DISABLE_JIT, has no instruction for bytes")
-    monkeypatch.setattr(byte_products, "HAS_INSTRUCTION", instruction)
+    monkeypatch.setattr(byte_products, "MULTIPLIES_BYTES", instruction)
     rows = np.full((3, byte_products.WIDEST), 127, dtype=np.int8)
     level, product = byte_products.WIDEST // STEP, sign * 127 * 127 * byte_products.WIDEST
     for limit, many in ((product, 3), (product + 1, 0)):
@@ -56,7 +56,7 @@ def test_the_widest_products_are_exact(instruction, sign, monkeypatch):
 
 
 def test_the_instruction_is_not_used_where_numba_compiles_for_less():
-    code = "from bilink.queries import byte_products; print(byte_products.HAS_INSTRUCTION)"
+    code = "from bilink.queries import byte_products; print(byte_products.MULTIPLIES_BYTES)"
     told = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2"}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **told}

@@ -71,7 +71,7 @@ def test_pruned_tiles_hold_no_better_pair(name, way, monkeypatch):
     """Several tiles, with and without an instruction for bytes, and the path that scores all."""
     memory = 50_000 if way == "all pairs" else 10**9
     if way == "float32":
-        monkeypatch.setattr(byte_products, "HAS_INSTRUCTION", False)
+        monkeypatch.setattr(byte_products, "MULTIPLIES_BYTES", False)
     monkeypatch.setattr(pair_scans, "ROWS", 16)
     monkeypatch.setattr(pair_scans, "COLUMNS", 32)
     monkeypatch.setattr(pair_scans, "_SEEDS", 4)
