@@ -83,8 +83,10 @@ def sum_segments(row, sums):
 
 
 @verb
-def keep_some(row, sums, grain, random, columns, values):
+def keep_some(row, sums, grain, random, scale, factors, columns, values):
     """Round entries below ``grain`` to it or to nothing, with the same mean; returns how many stay.
+
+    Those that stay are multiplied by ``scale`` and, if there are any, by their ``factors``.
 
     The entries lie end to end on a line, and one stays if one of the marks on it, ``grain`` apart
     from a random start, falls on its part.  So at most 1 + sum / grain stay.  ``sums`` are those of
@@ -99,7 +101,9 @@ def keep_some(row, sums, grain, random, columns, values):
                 here += row[j]
                 if here > mark:
                     mark += grain * (np.floor((here - mark) / grain) + 1)
-                    columns[kept], values[kept] = j, max(row[j], np.float32(grain))
+                    value = scale * max(row[j], np.float32(grain))
+                    columns[kept] = j
+                    values[kept] = value * factors[j] if factors.shape[0] else value
                     kept += 1
         seen += sums[s]
     return kept
@@ -217,10 +221,8 @@ def rounded_slopes(
         exp_row(row, top)
         total = sum_segments(row, sums)
         scale = np.float32(weights[i] / total)
-        kept = keep_some(row, sums, total * grain, mix(seed + np.uint64(i)), columns[i], values[i])
-        for k in range(kept):
-            values[i, k] *= scale * factors[columns[i, k]] if root else scale
-        counts[i] = kept
+        key = mix(seed + np.uint64(i))
+        counts[i] = keep_some(row, sums, grain * total, key, scale, factors, columns[i], values[i])
         losses[i] = np.log(total) + top - goal
         beaten[i] = worse / count
 
@@ -306,10 +308,8 @@ def sampled_slopes(
             answer_slopes[a] = slope * (np.float32(-0.5) / answer) if root else slope
         if grain > 0:
             key = mix(seed + np.uint64(i))
-            kept = keep_some(row, sums, grain * total / scale, key, columns[i], values[i])
-            for k in range(kept):
-                values[i, k] *= factor * factors[columns[i, k]] if root else factor
-            counts[i] = kept
+            unit = grain * total / scale
+            counts[i] = keep_some(row, sums, unit, key, factor, factors, columns[i], values[i])
         else:
             scale_row(row, factor)
             if root:
