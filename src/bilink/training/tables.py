@@ -252,8 +252,15 @@ class EntityTable(Table):
         self._touched |= touched
         if self._product.extra:
             rows = np.flatnonzero(touched)
-            self._few_slopes[rows] += self._product.pull_candidates(self.params[rows], into[rows])
-            into[rows] = 0
+            self._crew.spread(self._pull_kept, len(rows), rows)
+
+    def _pull_kept(self, first: int, last: int, rows: np.ndarray) -> None:
+        """Move slopes from longer rows to the entities', in pieces that stay in the cache."""
+        for start in range(first, last, 256):
+            some = rows[start : min(start + 256, last)]
+            slopes = self._product.pull_candidates(self.params[some], self._kept_slopes[some])
+            self._few_slopes[some] += slopes
+            self._kept_slopes[some] = 0
 
     def add(self, slopes: np.ndarray, ids: np.ndarray) -> None:
         """Add slopes in some rows; a row may come more than once."""
