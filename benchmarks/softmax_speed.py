@@ -83,6 +83,7 @@ def main():
     once = {"questions": "weighted", "together": 4}
     ways = (
         ("all entities", {"negatives": 0}, 1.4),
+        ("all entities, weighted", {"negatives": 0, **once}, 1.4),
         ("all entities, grain 0.004", {"negatives": 0, "grain": 0.004}, 1.4),
         ("all entities, grain 0.004, weighted", {"negatives": 0, "grain": 0.004, **once}, 1.4),
         ("1,000 shared negatives", {"negatives": 1000}, 2),

@@ -35,7 +35,17 @@ def score(model, h, r, t):
     if model == "rotate":
         h, t = (x[: d // 2] + 1j * x[d // 2 :] for x in (h, t))
         return -sum(abs(h[k] * np.exp(1j * r[k]) - t[k]) ** 2 for k in range(d // 2))
+    if model == "quate":
+        h, r, t = (quaternions(x) for x in (h, r, t))
+        products = (np.conj(t[k]).T @ h[k] @ r[k] for k in range(d // 4))
+        return sum(np.trace(product).real / 2 for product in products)
     raise ValueError(model)
+
+
+def quaternions(x):
+    """Numbers in four quarters (real, i, j, k) → quaternions as complex 2 × 2 matrices."""
+    a, b, c, e = np.split(x, 4)
+    return np.moveaxis(np.array([[a + 1j * b, c + 1j * e], [-c + 1j * e, a - 1j * b]]), 2, 0)
 
 
 def rank(scores, answer, known, ties):

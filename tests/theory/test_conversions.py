@@ -92,7 +92,7 @@ def test_every_arrow_keeps_what_it_says_at_the_size_it_says(arrow, r, n, k, seed
         assert same_scores(was, now, up_to_constant=arrow.level != "scores")
 
 
-@pytest.mark.parametrize("name", ["cp", "simple", "analogy", "rotate"])
+@pytest.mark.parametrize("name", ["cp", "simple", "analogy", "rotate", "quate"])
 def test_arrows_that_are_not_implemented_are_called_so(name):
     model = random_model(name, 4, 0, 3, 2)
     with pytest.raises(ConfigError, match="convert it to rescal first"):

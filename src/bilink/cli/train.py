@@ -31,8 +31,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, rotate, "
-            "each also with -reciprocal behind it; or auto, with a budget [complex]."
+            help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, "
+            "rotate, quate, each also with -reciprocal behind it; or auto, with a budget [complex]."
         ),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Size of the embeddings [100].")] = None,

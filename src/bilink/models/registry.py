@@ -10,7 +10,18 @@ from typing import Any
 from bilink._jit import bind
 from bilink.data.vocabulary import closest
 from bilink.errors import ConfigError
-from bilink.models import analogy, cp, distmult, hole, rescal, rotate, simple, transe, transe_l1
+from bilink.models import (
+    analogy,
+    cp,
+    distmult,
+    hole,
+    quate,
+    rescal,
+    rotate,
+    simple,
+    transe,
+    transe_l1,
+)
 from bilink.models import complex as complex_
 from bilink.models.inner import Comparison
 from bilink.models.inner import cube_slope as cube_slope_of_reals
@@ -90,6 +101,7 @@ _MODULES = (
     simple,
     analogy,
     rotate,
+    quate,
 )
 FAMILIES = {module.NAME: Family.of(module) for module in _MODULES}
 

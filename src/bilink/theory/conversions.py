@@ -321,6 +321,7 @@ ARROWS: tuple[Arrow, ...] = (
     Arrow("analogy", "rescal", "tight", sizes.SAME, "scores", _by_matrix),
     Arrow("cp", "rescal", "tight", sizes.DOUBLE, "scores", _by_matrix),
     Arrow("simple", "rescal", "tight", sizes.DOUBLE, "scores", _by_matrix),
+    Arrow("quate", "rescal", "tight", sizes.QUADRUPLE, "scores", _by_matrix),
     Arrow("rotate", "rescal", "tight", sizes.DOUBLE_PLUS_TWO, "scores", _by_matrix),
     Arrow("rescal", "distmult", "tight", sizes.SAME, "scores", _real_only, most=1),
     Arrow("hole", "distmult", "tight", sizes.SAME, "scores", _real_only, most=2),
