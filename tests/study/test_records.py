@@ -1,5 +1,8 @@
 """The records study on a small graph."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from bilink.errors import ConfigError
@@ -8,6 +11,8 @@ from bilink.study.wang2018 import Study
 from bilink.training.config import TrainingConfig
 from conftest import random_graph
 
+ROOT = Path(__file__).parents[2]
+GRAPHS = ("wn18", "fb15k", "wn18rr", "fb15k-237")
 SETTINGS = {
     "C": {"model": "complex", "dim": 4, "epochs": 2, "loss": "softmax", "negatives": 0},
     "T": {"model": "transe", "dim": 4, "epochs": 2},
@@ -29,7 +34,7 @@ def study(tmp_path, monkeypatch):
 
 
 def test_the_recorded_settings_are_valid():
-    for data in ("wn18", "fb15k", "wn18rr", "fb15k-237"):
+    for data in GRAPHS:
         for options in records.record_settings(data).values():
             assert {"model", "dim"} <= set(options)
             training = {key: x for key, x in options.items() if key not in ("model", "dim")}
@@ -65,3 +70,42 @@ def test_the_picture_shows_each_model_and_the_ensemble(study, tmp_path):
     assert way[0][0] < way[1][0]
     assert (study.out / "T+C (stack)").exists()
     assert validations(study.out / "T+C (stack)") == []
+
+
+# -- what is committed -----------------------------------------------------------------------------
+
+
+def committed(data):
+    return records.record_study(data, out=ROOT / "study/results/records", work=Path("nowhere"))
+
+
+@pytest.mark.parametrize("data", GRAPHS)
+def test_committed_records_were_made_by_the_committed_settings(data):
+    study = committed(data)
+    for letter in records.done_models(study):
+        made = tomllib.loads((study.out / letter / "config.toml").read_text())
+        options = dict(study.settings[letter])
+        assert made["model"] == {"name": options.pop("model"), "dim": options.pop("dim")}
+        assert made["training"] == TrainingConfig().with_options(options).to_dict()
+
+
+@pytest.mark.parametrize("data", GRAPHS)
+def test_the_leaderboard_is_that_of_the_committed_figures(data):
+    study = committed(data)
+    board = (study.out.parent / "leaderboard.md").read_text(encoding="utf-8")
+    assert board == records.leaderboard(study)
+
+
+def test_the_table_in_the_readme_is_that_of_the_committed_figures():
+    titles = {name: f"| {title}" for name, title in wang2018.NAMES.items()}
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").partition("**Softmax training.**")[2]
+    table = {line.split(" |")[0]: line for line in lines.splitlines() if line.startswith("| ")}
+    for column, data in enumerate(GRAPHS, start=1):
+        study = committed(data)
+        for piece in records.pieces_of(study):
+            row = records.row_of(study, piece)
+            title = titles.get(piece, "| all of them together")
+            (line,) = (line for start, line in table.items() if start.split(",")[0] == title)
+            hits = f"{100 * row.hits_at_10:.1f}"
+            wanted = f"{row.mrr:.3f} / {hits} / {row.mr:,.0f} / {row.minutes:.0f}"
+            assert line.split("|")[1 + column].strip() == wanted, (data, piece)
