@@ -28,9 +28,9 @@ def ways(graph, others):
         default = choose(model, dim, graph, {})
         yield f"{model}, {default} (the default)", alone, (model, dim, default)
         if model == "complex":
-            for recipe in others:
-                if recipe != default:
-                    yield f"{model}, {recipe}", alone, (model, dim, recipe)
+            for preset in others:
+                if preset != default:
+                    yield f"{model}, {preset}", alone, (model, dim, preset)
 
 
 def auto(graph, minutes):
@@ -39,10 +39,10 @@ def auto(graph, minutes):
     return outcome.run, {"kept": outcome.name}
 
 
-def alone(graph, minutes, model, dim, recipe):
+def alone(graph, minutes, model, dim, preset):
     """A preset's run."""
     options = {"epochs": EPOCHS, "validate_every": 5, "minutes": minutes}
-    run = prepare(graph, model, dim, options, recipe=recipe).run()
+    run = prepare(graph, model, dim, options, preset=preset).run()
     return run, {"epochs": len(run.history)}
 
 

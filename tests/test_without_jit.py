@@ -26,7 +26,7 @@ for model in ("complex", "transe"):
                            negatives=negatives, **{"dropout": {"entity": 0.2}})
         scores = run.model.score(graph.triples)
         print(model, negatives, *np.round(scores.astype(float), 4).tolist())
-members = [bilink.train(graph, m, 3, epochs=2, threads=1, recipe="margin")
+members = [bilink.train(graph, m, 3, epochs=2, threads=1, preset="margin")
            for m in ("rescal", "transe")]
 both = bilink.combine(members, shrinkage=1.0, random_rivals=4, hard_rivals=2)
 for run in (members[0], both):

@@ -21,7 +21,7 @@ def members(tmp_path_factory):
     place = tmp_path_factory.mktemp("members")
     graph = random_graph(size=150)
     return [
-        bilink.train(graph, name, 4, epochs=8, threads=1, recipe="margin", out=place / name)
+        bilink.train(graph, name, 4, epochs=8, threads=1, preset="margin", out=place / name)
         for name in ("transe", "complex", "rescal")
     ]
 

@@ -14,7 +14,7 @@ OPTIONS = {"epochs": 6, "threads": 1, "patience": 0, "validate_every": 2}
 
 @pytest.fixture
 def folder(graph, tmp_path):
-    bilink.train(graph, "hole", 4, out=tmp_path / "run", options=OPTIONS, recipe="margin")
+    bilink.train(graph, "hole", 4, out=tmp_path / "run", options=OPTIONS, preset="margin")
     return tmp_path / "run"
 
 

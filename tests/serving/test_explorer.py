@@ -41,7 +41,7 @@ def atlas(person, tmp_path_factory):
     graph = replace(graph, train=np.concatenate([graph.train, planted]))
     options = {"epochs": 30, "seed": 1, "threads": 1, "validation_triples": 0}
     out = tmp_path_factory.mktemp("page") / "run"
-    run = bilink.train(graph, model="distmult", dim=100, recipe="margin", out=out, **options)
+    run = bilink.train(graph, model="distmult", dim=100, preset="margin", out=out, **options)
     audit(run, 300)
     with served(bilink.load(out)) as address:
         yield address

@@ -75,6 +75,6 @@ def test_other_questions_than_weighted_ones_come_in_no_parts():
 
 
 def test_a_preset_can_be_named_and_changed():
-    job = prepare("atlas", "hole", 8, {"epochs": 3}, recipe="paper")
+    job = prepare("atlas", "hole", 8, {"epochs": 3}, preset="paper")
     training = job.config.training
     assert (training.loss, training.negatives, training.epochs) == ("sigmoid-margin", 1, 3)

@@ -88,7 +88,7 @@ def train(
         model,
         dim,
         said,
-        recipe=preset,
+        preset=preset,
         former=read_config_file(config) if config is not None else None,
         columns=columns,
         separator=separator,

@@ -17,12 +17,11 @@ from bilink.models.registry import family
 from bilink.models.scorer import model_scorer
 from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.trained import TrainedRun, read_trained
-from bilink.training import estimate
+from bilink.training import estimate, presets
 from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig
 from bilink.training.engines import check_engine
 from bilink.training.estimate import Plan
 from bilink.training.loop import INTERRUPTED, fit
-from bilink.training.presets import choose, preset
 
 OnEpoch = Callable[[dict[str, Any]], None]
 ShouldStop = Callable[[], bool]
@@ -36,7 +35,7 @@ def train(
     *,
     out: str | Path | None = None,
     force: bool = False,
-    recipe: str | None = None,
+    preset: str | None = None,
     options: Mapping[str, Any] | None = None,
     on_epoch: OnEpoch | None = None,
     should_stop: ShouldStop = lambda: False,
@@ -44,12 +43,12 @@ def train(
 ) -> TrainedRun:
     """Train ``model`` on ``data``, a graph, a path or a catalogue name.
 
-    ``recipe`` is a preset to start from; without one, the model and the graph decide.
+    ``preset`` is what to start from; without one, the model and the graph decide.
     ``options`` and further keywords are those of ``TrainingConfig``, for example ``epochs=500``
     or ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
     resumed; a folder that exists is overwritten with ``force`` only.
     """
-    job = prepare(data, model, dim, {**(options or {}), **more_options}, recipe=recipe)
+    job = prepare(data, model, dim, {**(options or {}), **more_options}, preset=preset)
     return job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
 
 
@@ -59,15 +58,15 @@ def prepare(
     dim: int | None = None,
     options: Mapping[str, Any] | None = None,
     *,
-    recipe: str | None = None,
+    preset: str | None = None,
     former: RunConfig | None = None,
     **reading: Any,
 ) -> "Job":
     """Check what a run is told, and load its graph.
 
-    What is not said is taken from ``former``, the config of another run, or from the preset
-    called ``recipe``, or from the one that suits the model and the graph.  ``reading`` says how
-    ``load_graph`` should read ``data``.
+    What is not said is taken from ``former``, the config of another run, or from ``preset``, or
+    from the preset that suits the model and the graph.  ``reading`` says how ``load_graph`` should
+    read ``data``.
     """
     model = model or (former.model if former else "complex")
     dim = dim if dim is not None else (former.dim if former else 100)
@@ -85,10 +84,10 @@ def prepare(
         source = {"source": str(data), **given}
         graph = load_graph(**source)
     said = options or {}
-    if former is not None and recipe is None:
+    if former is not None and preset is None:
         training = former.training
     else:
-        training = preset(recipe or choose(name, dim, graph, said), name)
+        training = presets.preset(preset or presets.choose(name, dim, graph, said), name)
     config = RunConfig(
         data=source,
         fingerprint=graph.fingerprint,

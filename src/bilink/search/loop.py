@@ -21,7 +21,7 @@ from bilink.runs.folder import RunFolder
 from bilink.runs.job import prepare
 from bilink.runs.trained import TrainedRun
 from bilink.search import report
-from bilink.search.space import Space, recipe_of, split_settings
+from bilink.search.space import Space, preset_of, split_settings
 from bilink.search.trial import run_trial, validation_metrics
 from bilink.search.trials import Trial, Trials, storage_errors
 from bilink.training.loop import INTERRUPTED
@@ -235,6 +235,6 @@ def _train_winner(
     should_stop: Callable[[], bool],
 ) -> TrainedRun:
     """Train the best settings once more, into a run folder; go on where that was begun before."""
-    job = prepare(graph, *split_settings(winner.settings), recipe=recipe_of(winner.settings))
+    job = prepare(graph, *split_settings(winner.settings), preset=preset_of(winner.settings))
     job = replace(job, config=replace(job.config, data=source))
     return job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)

@@ -140,10 +140,10 @@ def split_settings(settings: Mapping[str, Any]) -> tuple[str, int, dict[str, Any
 def training_of(settings: Mapping[str, Any]) -> TrainingConfig:
     """The training options of a trial, with the model's defaults for what is not said."""
     model, _, options = split_settings(settings)
-    return preset(recipe_of(settings), model).with_options(options)
+    return preset(preset_of(settings), model).with_options(options)
 
 
-def recipe_of(settings: Mapping[str, Any]) -> str:
+def preset_of(settings: Mapping[str, Any]) -> str:
     """The preset that a trial starts from; it does not depend on the graph."""
     model, dim, options = split_settings(settings)
     return choose(model, dim, None, options)
@@ -271,8 +271,8 @@ def _value(key: str, value: Any, model: str) -> Any:
     if key == "dim":
         _check_whole("dim", value, 1, 1_000_000)
         return value
-    recipe = choose(model, 1, None, {key: value})
-    config: Any = preset(recipe, model).with_options({key: value})
+    name = choose(model, 1, None, {key: value})
+    config: Any = preset(name, model).with_options({key: value})
     for part in key.split("."):
         config = getattr(config, part)
     return config

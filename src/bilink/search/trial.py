@@ -7,7 +7,7 @@ from typing import Any
 from bilink.data.graph import Graph
 from bilink.runs.job import train
 from bilink.runs.trained import TrainedRun
-from bilink.search.space import recipe_of, split_settings
+from bilink.search.space import preset_of, split_settings
 from bilink.training.loop import INTERRUPTED
 
 
@@ -29,7 +29,7 @@ def run_trial(
         graph,
         model,
         dim,
-        recipe=recipe_of(settings),
+        preset=preset_of(settings),
         options=options,
         on_epoch=on_epoch,
         should_stop=lambda: not going,

@@ -114,8 +114,8 @@ class Study:
     def _job(self, letter: str) -> Job:
         options = dict(self.settings[letter])
         model, dim = options.pop("model"), options.pop("dim")
-        # On the plain recipe, since what others are given by default may change.
-        return prepare(self.graph, model, dim, options, recipe="paper")
+        # On the plain preset, since what others are given by default may change.
+        return prepare(self.graph, model, dim, options, preset="paper")
 
     def _determined_by(self, letters: Sequence[str]) -> dict[str, Any]:
         """The graph and the settings of each model."""
