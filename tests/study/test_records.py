@@ -56,6 +56,17 @@ def test_models_one_by_one_and_then_their_ensemble(study):
         records.run_records(study, ["X"])
 
 
+def test_a_model_that_was_done_with_other_settings_is_no_member(study, tmp_path):
+    records.run_records(study)
+    changed = {**SETTINGS, "T": {**SETTINGS["T"], "epochs": 3}, "D": {**SETTINGS["C"], "dim": 3}}
+    again = Study(
+        "nations", records.RECIPE, out=tmp_path / "out", work=tmp_path / "work", settings=changed
+    )
+    records.run_records(again, ["D"])
+    assert (again.out / "D+C (stack)").exists()
+    assert len((again.work / "T" / "history.jsonl").read_text().splitlines()) == 2
+
+
 def test_the_picture_shows_each_model_and_the_ensemble(study, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     from bilink.study.records_picture import draw_records, tests, validations

@@ -41,7 +41,10 @@ def record_settings(data: str) -> dict[str, dict[str, Any]]:
 
 
 def run_records(study: Study, letters: Sequence[str] | None = None) -> None:
-    """Train and measure the models, or some of them, and the ensemble of all that there are."""
+    """Train and measure the models, or some of them, and the ensemble of all that are done.
+
+    One that was done with other settings is no member: it would be trained again unasked.
+    """
     unknown = [letter for letter in letters or () if letter not in study.settings]
     if unknown:
         raise ConfigError(
@@ -49,7 +52,7 @@ def run_records(study: Study, letters: Sequence[str] | None = None) -> None:
         )
     for letter in letters or study.settings:
         study.measure_model(letter)
-    done = done_models(study)
+    done = [letter for letter in done_models(study) if study.is_done(letter)]
     if len(done) > 1:
         study.measure_ensemble(done, METHOD)
 

@@ -128,8 +128,7 @@ class Study:
 
     def measure_model(self, letter: str) -> None:
         """Train a model and measure it, unless that is done."""
-        key = key_of(self._determined_by([letter]))
-        if self._done(letter, key):
+        if self.is_done(letter):
             return
         run = self.model(letter)
         found = self._measure(letter, run)
@@ -139,7 +138,11 @@ class Study:
         place.mkdir(parents=True, exist_ok=True)
         for name in ("config.toml", "history.jsonl"):
             shutil.copy(self.work / letter / name, place / name)
-        self._keep(letter, key, found)
+        self._keep(letter, key_of(self._determined_by([letter])), found)
+
+    def is_done(self, letter: str) -> bool:
+        """Whether a model with these settings was measured on this graph."""
+        return self._done(letter, key_of(self._determined_by([letter])))
 
     # -- ensembles -------------------------------------------------------------------------------
 
