@@ -21,32 +21,20 @@ def draw_records(study: Study, path: Path) -> None:
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axis = figure.subplots()
-    ours = []
-    for name in pieces_of(study):
+    for name in sorted(pieces_of(study), key=lambda name: -row_of(study, name).mrr):
         row, colour = row_of(study, name), _COLOURS.get(name, _ENSEMBLE)
-        minutes = row.minutes or 0.0
         tested, validated = tests(study.out / name / "way.json"), validations(study.out / name)
         for way, style in ((tested, "-"), (validated, "--")):
             if way:
                 axis.plot(*zip(*way, strict=True), style, color=colour, linewidth=1)
-        axis.plot(minutes, row.mrr, "o" if validated else "*", color=colour, markersize=8)
-        ours.append((row, minutes, colour))
-    _name_ours(axis, ours)
+        title = row.title if name in _COLOURS else "all together"
+        dot = "o" if name in _COLOURS else "*"
+        label = f"{title} {row.mrr:.3f}"
+        axis.plot(row.minutes or 0.0, row.mrr, dot, color=colour, markersize=8, label=label)
     _draw_others(axis, published_records(study.data))
     _finish(axis, study.data)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png", dpi=120)
-
-
-def _name_ours(axis: Any, ours: list[tuple[Row, float, str]]) -> None:
-    """The name of each above its dot; names that would overlap are moved apart."""
-    low, high = axis.get_ylim()
-    place = low
-    for row, minutes, colour in sorted(ours, key=lambda found: found[0].mrr):
-        place = max(row.mrr + 0.02 * (high - low), place + 0.05 * (high - low))
-        text = f"{row.title} {row.mrr:.3f}"
-        axis.text(minutes, place, text, ha="right", color=colour)
-    axis.set_ylim(low, max(high, place + 0.06 * (high - low)))
 
 
 def _draw_others(axis: Any, others: list[Row]) -> None:
@@ -82,6 +70,7 @@ def _finish(axis: Any, data: str) -> None:
     )
     axis.grid(color="#eeeeee", linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(fontsize=8, frameon=False)
 
 
 def tests(path: Path) -> list[tuple[float, float]]:
