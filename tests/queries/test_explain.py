@@ -112,7 +112,7 @@ def test_an_explanation_reads_as_a_small_table(atlas):
 @pytest.mark.parametrize("method", ["stack", "platt"])
 def test_members_add_up_to_the_score_above_the_average_candidate(method):
     graph = random_graph(size=150)
-    options = {"epochs": 3, "threads": 1, "recipe": "margin"}
+    options = {"epochs": 3, "threads": 1, "preset": "margin"}
     runs = [bilink.train(graph, m, 4, **options) for m in ("transe", "complex")]
     both = bilink.combine(runs, method=method)
     found = both.explain("e0", "r1", "e2")

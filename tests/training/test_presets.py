@@ -1,4 +1,4 @@
-"""Which recipe a run starts from."""
+"""Which preset a run starts from."""
 
 import pytest
 
