@@ -1,7 +1,7 @@
 """QuatE (Zhang et al., 2019): s = Σₖ ⟨hₖ rₖ, tₖ⟩ over quaternions, ComplEx with four parts for two.
 
 A row holds the real parts in its first quarter, then those of i, j and k.  Relations may have any
-length; the paper's have length one, which a penalty such as n3 on them stands for.
+length, so that scores are linear in them; the paper's have length one.
 """
 
 import numpy as np

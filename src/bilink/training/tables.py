@@ -18,6 +18,7 @@ from bilink.training.products import InnerProduct
 from bilink.training.questions import Batch
 
 SCORES = 256 * 2**20  # bytes of scores that are held at once
+_PIECE = 256  # rows that are worked on at a time where they pass through several arrays
 _OPTIMIZERS = {
     "adagrad": kernels.ADAGRAD,
     "sgd": kernels.SGD,
@@ -256,8 +257,8 @@ class EntityTable(Table):
 
     def _pull_kept(self, first: int, last: int, rows: np.ndarray) -> None:
         """Move slopes from longer rows to the entities', in pieces that stay in the cache."""
-        for start in range(first, last, 256):
-            some = rows[start : min(start + 256, last)]
+        for start in range(first, last, _PIECE):
+            some = rows[start : min(start + _PIECE, last)]
             slopes = self._product.pull_candidates(self.params[some], self._kept_slopes[some])
             self._few_slopes[some] += slopes
             self._kept_slopes[some] = 0
