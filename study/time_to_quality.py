@@ -36,7 +36,7 @@ def main():
     options = parser.parse_args()
     settings = record_settings(options.data)[options.model]
     name, dim = settings.pop("model"), settings.pop("dim")
-    job = prepare(options.data, name, dim, settings)
+    job = prepare(options.data, name, dim, settings, preset="paper")  # as the study does
     graph, training = job.graph, job.config.training
     random = np.random.default_rng(0)
     sample = graph.test[np.sort(random.permutation(len(graph.test))[: options.triples])]

@@ -11,7 +11,9 @@ import bilink
 from bilink.models import kernels
 from bilink.models.registry import family
 from bilink.training.kernels import train_chunk
-run = bilink.train("atlas", "complex", 31, epochs=2, threads=1, validation_triples=5)
+run = bilink.train(
+    "atlas", "complex", 31, epochs=2, threads=1, validation_triples=5, preset="margin"
+)
 bound = [family("complex").bind(t) for t in (train_chunk, kernels.fill_queries)]
 print(sum(sum(f.stats.cache_misses.values()) for f in bound))
 print(hashlib.sha256(run.model.entities.tobytes()).hexdigest())

@@ -222,6 +222,8 @@ def test_an_existing_file_is_not_overwritten_by_csv(run, tmp_path):
         ["train", "atlas", "--dim", "100000000000"],
         ["train", "atlas", "--set", "threads=99999999999"],
         ["train", "atlas", "--set", "negatives=9223372036854775807"],
+        ["train", "atlas", "--set", "batch_size=99999999999999999999"],
+        ["train", "atlas", "--set", "together=99999999999999999999"],
         ["train", "x" * 300],
         ["data", "split", "atlas.tsv", "--out", "y" * 300],
     ],

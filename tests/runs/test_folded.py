@@ -69,7 +69,8 @@ def test_names_say_what_may_be_new(runs):
 
 
 def test_the_command_line_adds_entities(runs, tmp_path):
-    (tmp_path / "new.tsv").write_text("".join("\t".join(row) + "\n" for row in TRIPLES))
+    rows = [*((*row, "1") for row in TRIPLES), ("new", "r0", "e0", "-1")]
+    (tmp_path / "new.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
 
     def run(*words):
         command = [sys.executable, "-m", "bilink", *map(str, words)]
@@ -78,6 +79,7 @@ def test_the_command_line_adds_entities(runs, tmp_path):
     done = run("fold-in", runs[1].path, "--triples", "new.tsv", "--out", "more", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"entities": ["new", "other"], "triples": 3, "run": "more"}
+    assert "set aside 1 triple labelled -1" in done.stderr
     done = run("query", "more", "--head", "new", "--relation", "r2")
     assert "e1" in done.stdout
     done = run("fold-in", runs[1].path, "--triples", "new.tsv", "--out", "more")

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import bilink
-from bilink.errors import ConfigError, DataError, RunError
-from bilink.runs.job import load_source, prepare
+from bilink.errors import ConfigError, DataError, DataWarning, RunError
+from bilink.runs.job import Job, load_source, prepare
 from conftest import random_graph
 
 OPTIONS = {"epochs": 6, "threads": 1, "patience": 0, "validate_every": 2}
@@ -68,6 +68,9 @@ def test_the_last_model_can_be_had_of_a_finished_run(folder):
     again = bilink.resume(folder, options={"keep": "last", "patience": 0})
     assert bilink.load(folder).config.training.keep == "last"
     assert len(again.history) == len(best.history)
+    last = bilink.train(best.graph, "hole", 4, options={**OPTIONS, "keep": "last"}, preset="margin")
+    np.testing.assert_array_equal(again.model.entities, last.model.entities)
+    assert not np.array_equal(again.model.entities, best.model.entities)
 
 
 def test_history_has_one_object_per_epoch(folder):
@@ -110,6 +113,42 @@ def test_a_finished_run_can_be_made_longer(folder):
     assert longer.progress.epoch == 9
     assert bilink.load(folder).config.training.epochs == 9
     assert len(bilink.load(folder).history) == 9
+
+
+def test_a_longer_run_that_was_stopped_is_not_finished(folder):
+    """Its model stays, but is not passed off as the one of all epochs."""
+    before = bilink.load(folder)
+    bilink.resume(folder, options={"epochs": 9}, should_stop=lambda: True)
+    with pytest.warns(DataWarning, match="its model is the one from before; go on with"):
+        stopped = bilink.load(folder)
+    assert stopped.stopped == "interrupted"
+    np.testing.assert_array_equal(stopped.model.entities, before.model.entities)
+    whole = Job(before.graph, stopped.config).run_or_read(folder)
+    assert (whole.progress.epoch, len(bilink.load(folder).history)) == (9, 9)
+    assert not np.array_equal(whole.model.entities, before.model.entities)
+
+
+@pytest.mark.parametrize("config", ["version = 2\n", "half of it"])
+def test_a_run_that_cannot_be_read_is_not_replaced_unasked(config, folder, graph):
+    job = Job(graph, bilink.load(folder).config)
+    (folder / "config.toml").write_text(config)
+    model = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(RunError, match=r"Upgrade bilink|cannot be read"):
+        job.run_or_read(folder)
+    assert (folder / "model.safetensors").read_bytes() == model
+
+
+def test_what_is_refused_costs_no_former_run(folder, graph, tmp_path):
+    l1 = bilink.train(graph, "transe-l1", 4, options=OPTIONS)
+    both = tmp_path / "both"
+    runs = [bilink.load(folder), bilink.train(graph, "complex", 4, options=OPTIONS)]
+    bilink.combine(runs, out=both)
+    with pytest.raises(ConfigError, match="cannot be a member"):
+        bilink.combine([runs[0], l1], out=both, force=True)
+    assert len(bilink.load(both).members) == 2
+    bilink.combine(runs[:1], out=both, force=True)
+    assert len(bilink.load(both).members) == 1
+    assert not (both / "member-1.safetensors").exists()
 
 
 def test_two_processes_do_not_train_in_one_folder(folder):

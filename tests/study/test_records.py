@@ -64,6 +64,9 @@ def test_a_model_that_was_done_with_other_settings_is_no_member(study, tmp_path)
     )
     records.run_records(again, ["D"])
     assert (again.out / "D+C (stack)").exists()
+    board = records.leaderboard(again)
+    assert "**DistMult + ComplEx**" in board
+    assert "TransE" not in board
     assert len((again.work / "T" / "history.jsonl").read_text().splitlines()) == 2
 
 

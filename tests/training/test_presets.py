@@ -53,6 +53,9 @@ def test_options_of_both_engines_are_refused_even_with_their_default_values():
 def test_what_means_nothing_of_softmax_training_does_not_choose_it():
     said = {"device": "numpy", "regularization.kind": "l2"}
     assert choose("transe-l1", 100, None, said) == "margin"
+    for zero in (0, 0.0, "0", "0.0"):
+        said = {"grain": zero, "dropout": {"entity": zero}, "margin": 2.0}
+        assert choose("complex", 100, None, said) == "margin"
 
 
 def test_a_twin_is_trained_as_its_model():

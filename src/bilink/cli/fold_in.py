@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bilink.cli.output import print_json, say
+from bilink.cli.output import complain, print_json, say
 
 
 def fold_in(
@@ -23,10 +23,14 @@ def fold_in(
     For example: `bilink fold-in runs/first --triples new.tsv --out runs/more`.
     """
     from bilink.data.files import read_triples
+    from bilink.data.notices import counted
     from bilink.runs.loading import load
 
     before = load(run)
-    after = before.fold_in(read_triples(triples).frame.rows(), out=out, force=force, seed=seed)
+    table = read_triples(triples)
+    if false := len(table.labelled(-1)):
+        complain(f"{triples}: set aside {counted(false, 'triple')} labelled -1")
+    after = before.fold_in(table.labelled(1).rows(), out=out, force=force, seed=seed)
     names = after.graph.entities.names[len(before.graph.entities) :]
     added = len(after.graph.train) - len(before.graph.train)
     if json:

@@ -52,6 +52,7 @@ def wang2018(
     """
     from bilink._files import write_text
     from bilink.distributed.executor import executor_for
+    from bilink.errors import ConfigError
     from bilink.study.pictures import draw
     from bilink.study.searching import all_studies, read_spaces, searched_study
     from bilink.study.tables import markdown
@@ -76,6 +77,8 @@ def wang2018(
                 complain("stopped; the same command goes on from here")
                 raise typer.Exit(130) from None
         studies = all_studies(name, out=out, work=work)
+        if not studies:
+            raise ConfigError(f"nothing of {name} is done yet, so there are no tables")
         path = out / name / "tables.md"
         write_text(path, markdown(studies))
         say(f"the tables are in {path}")

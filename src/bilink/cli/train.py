@@ -77,6 +77,10 @@ def train(
     if device is not None:
         said["device"] = device
     if list_options:
+        if model == "auto":
+            from bilink.errors import ConfigError
+
+            raise ConfigError("auto takes a --budget and chooses all options; name a model")
         _list_options(model or "complex", preset, said)
         return
     if model == "auto" or budget is not None:

@@ -66,10 +66,10 @@ def build_graph(
 
 
 def _labelled(table: TripleTable | None, label: int) -> "pl.DataFrame | None":
-    """The triples with this label; without labels all are true.  None where there is no table."""
-    if table is None or table.labels is None:
-        return table.frame if table and label > 0 else None
-    return table.frame.filter(table.labels == label)
+    """The triples with this label; None where there is no table, or where it says nothing false."""
+    if table is None or (table.labels is None and label < 0):
+        return None
+    return table.labelled(label)
 
 
 def _warn_of_false_triples(frame: "pl.DataFrame | None", name: str) -> None:

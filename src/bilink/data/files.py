@@ -28,6 +28,12 @@ class TripleTable:
     def __len__(self) -> int:
         return self.frame.height
 
+    def labelled(self, label: int) -> "pl.DataFrame":
+        """The triples with this label; without labels all are true."""
+        if self.labels is None:
+            return self.frame if label > 0 else self.frame.clear()
+        return self.frame.filter(self.labels == label)
+
 
 def read_triples(
     path: str | Path,

@@ -14,10 +14,9 @@ from bilink.ensembles.platt import PlattScorer, fit_platt
 from bilink.ensembles.questions import Questions, ask_members
 from bilink.ensembles.stacking import fit_weights
 from bilink.errors import DataError
-from bilink.evaluation.entity_ranking import rank_entities
+from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.scorer import SIDES, Scorer
 
-FILTER = ("train", "valid")  # the test split is not looked at
 Progress = Callable[[int], None]
 
 
@@ -68,7 +67,7 @@ def _ask(
     if len(triples) > config.triples:
         random = np.random.default_rng([config.seed, 3])
         triples = triples[np.sort(random.choice(len(triples), config.triples, replace=False))]
-    known = known_answers(graph, FILTER)
+    known = known_answers(graph, VALIDATION_FILTER)
     return [
         ask_members(
             members,
@@ -108,10 +107,10 @@ def _best(
 ) -> Weights:
     """One for the member with the best MRR on the relation; elsewhere for the best in general."""
     triples, k = graph.split(config.fit), len(graph.relations)
-    known = known_answers(graph, FILTER)
+    known = known_answers(graph, VALIDATION_FILTER)
     gains = np.empty((len(members), len(triples)))
     for i, member in enumerate(members):
-        found = rank_entities(member, graph, config.fit, filter=FILTER, known=known)
+        found = rank_entities(member, graph, config.fit, filter=VALIDATION_FILTER, known=known)
         gains[i] = np.mean([1 / found.values(side) for side in SIDES], axis=0)
         if progress:
             progress(2 * len(triples) // len(members))
@@ -152,7 +151,9 @@ def _examples(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Each member's scores of true and corrupted triples, their labels and their relations."""
     true = graph.split(config.fit)
-    false = sample_negatives(graph, true, [config.seed, 4], known=FILTER, plausible=False)
+    false = sample_negatives(
+        graph, true, [config.seed, 4], known=VALIDATION_FILTER, plausible=False
+    )
     triples = np.concatenate([true, false])
     scores = np.stack([member.score(triples) for member in members], axis=1).astype(np.float64)
     if not len(false) or not np.isfinite(scores).all():

@@ -17,6 +17,7 @@ from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.ranking.ranks import Ranks, rank_triples, tie_rule
 
 RESAMPLES = 1000
+VALIDATION_FILTER = ("train", "valid")  # where something is chosen: test is not looked at
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Models on disk: one safetensors file of two arrays, with what they mean in its header."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ VERSION = 1
 _TYPES = {"<f4": "F32", "<f8": "F64", "<i4": "I32", "<i8": "I64"}
 
 
-def save_model(model: Model, path: Path) -> None:
-    """Write ``model`` to ``path``, whole or not at all."""
+def save_model(model: Model, path: Path, epochs: int | None = None) -> None:
+    """Write ``model`` to ``path``, whole or not at all; ``epochs`` are those of its training."""
     entities, relations = model.entities, model.relations
     if hasattr(model.family.module, "export"):
         entities, relations = model.family.module.export(entities, relations)
@@ -28,8 +29,17 @@ def save_model(model: Model, path: Path) -> None:
         "model": model.family.name,
         "dim": str(model.dim),
     }
+    if epochs is not None:
+        header["epochs"] = str(epochs)
     tensors = {"entities": entities, "relations": relations.astype(entities.dtype)}
     save_tensors(tensors, header, path)
+
+
+def epochs_of(path: Path) -> int | None:
+    """After how many epochs a model was finished; None where its file does not say so."""
+    _, header = load_tensors(path, FORMAT, VERSION, names=())
+    found = header.get("epochs", "")
+    return int(found) if found.isdecimal() else None
 
 
 def load_model(path: Path) -> Model:
@@ -71,14 +81,18 @@ def save_tensors(tensors: dict[str, np.ndarray], header: dict[str, str], path: P
 
 
 def load_tensors(
-    path: Path, kind: str, version: int
+    path: Path, kind: str, version: int, names: Sequence[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Read arrays and header, and check that the file is of this ``kind`` and ``version``."""
+    """Read arrays and header, and check that the file is of this ``kind`` and ``version``.
+
+    ``names`` are the arrays to read, or all.
+    """
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             _check_header(path, header, kind, version)
-            return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118
+            names = file.keys() if names is None else names
+            return {name: file.get_tensor(name) for name in names}, header
     except FileNotFoundError:
         raise RunError(f"{path} does not exist") from None
     except (SafetensorError, OSError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from bilink.data.graph import Graph
 from bilink.ensembles.config import EnsembleConfig
 from bilink.ensembles.fitting import fit_ensemble
-from bilink.errors import ConfigError
-from bilink.evaluation.entity_ranking import rank_entities
+from bilink.errors import ConfigError, TrainingError
+from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.scorer import Scorer
 from bilink.runs.combined import CombinedRun, combine
 from bilink.runs.folder import RunFolder
@@ -26,7 +27,6 @@ TRAINING = 0.8  # share of the time; the rest is for the ensemble
 EPOCHS = 10_000  # more than there is time for: time and patience end a run
 COMPARED = 2000  # validation triples by which the ensemble is held against its members
 ENSEMBLE = "ensemble"
-FILTER = ("train", "valid")  # the test split is not looked at
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,17 @@ def train_auto(
     ensemble is fitted on one half of the validation split and held against its members on the
     other; if it wins, it is fitted again on all of it.  ``reading`` says how ``load_graph`` should
     read ``data``.
+
+    With ``out``, the folder holds a run as soon as the first model is trained.
     """
     if not 0 < minutes < float("inf"):
         raise ConfigError(f"the budget must be a positive time, not {minutes} minutes")
     started = time.perf_counter()
     first = prepare(data, *CANDIDATES[0][:2], **reading)
-    work = _Work(first, started, 60 * minutes, say, on_epoch, should_stop)
-    if out is None:
+    folder = RunFolder(out) if out is not None else None
+    work = _Work(first, started, 60 * minutes, folder, say, on_epoch, should_stop)
+    with folder.created(force) if folder else nullcontext():  # before the work is done in vain
         return work.do()
-    folder = RunFolder(out)
-    with folder.created(force):  # before the work, so that it is not done in vain
-        made = work.do()
-        made.run.write(folder)
-    return made
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,7 @@ class _Work:
     first: Job  # knows the graph and where it came from
     started: float
     seconds: float
+    folder: RunFolder | None
     say: Callable[[str], None]
     on_epoch: OnEpoch | None
     should_stop: ShouldStop
@@ -87,7 +86,12 @@ class _Work:
         name, found = _compare(self.first.graph, runs, self.say)
         best: TrainedRun | CombinedRun
         best = combine(list(runs.values())) if name == ENSEMBLE else runs[name]
+        self._keep(best)
         return Outcome(best, name, found, time.perf_counter() - self.started)
+
+    def _keep(self, run: TrainedRun | CombinedRun) -> None:
+        if self.folder is not None:
+            run.write(self.folder)
 
     def _train(self) -> dict[str, TrainedRun]:
         """The candidates, each with its share of the time that is left; at least one."""
@@ -101,7 +105,15 @@ class _Work:
             slot = left * share / sum(c[2] for c in candidates[i:])
             if runs and (slot <= 0 or self.should_stop()):
                 return runs
-            runs[model] = self._run(model, dim, slot)
+            try:
+                runs[model] = self._run(model, dim, slot)
+            except TrainingError as error:
+                if not runs:
+                    raise
+                self.say(f"{model} is left out: {error}")
+                continue
+            if len(runs) == 1:  # so that a crash does not lose all
+                self._keep(runs[model])
             spent = spent or left - (deadline - time.perf_counter())
         model, dim, _ = candidates[0]
         for seed in range(1, 1 + MOST - len(runs) if compared else 1):
@@ -143,7 +155,7 @@ def _compare(
 
 
 def _mrr(scorer: Scorer, graph: Graph, triples: np.ndarray) -> float:
-    ranking = rank_entities(scorer, graph, "valid", filter=FILTER, triples=triples)
+    ranking = rank_entities(scorer, graph, "valid", filter=VALIDATION_FILTER, triples=triples)
     return ranking.metrics()["mrr"]
 
 

@@ -55,7 +55,7 @@ class CombinedRun(Run):
 
     def write(self, folder: RunFolder) -> None:
         """Write all files of the run to its folder."""
-        folder.write_graph(self.graph)
+        folder.begin(self.graph)
         for i, model in enumerate(self.members.values()):
             save_model(model, folder.member(i))
         save_tensors(_tensors(self._scorer), _HEADER, folder.weights)

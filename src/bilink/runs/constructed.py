@@ -42,7 +42,7 @@ def construct_run(
             training=TrainingConfig(),
             made={"by": "construction", "splits": list(splits), **made.to_dict()},
         )
-        folder.write_graph(graph)
+        folder.begin(graph)
         folder.write_model(made.model)
         folder.write_config(config)  # last, since it makes the run valid
     return made

@@ -46,7 +46,7 @@ def convert_run(
     )
     folder = RunFolder(out)
     with folder.created(force):
-        folder.write_graph(source.graph)
+        folder.begin(source.graph)
         for record in trained.history if trained else ():
             folder.append_history(record)
         folder.write_model(model)

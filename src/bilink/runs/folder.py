@@ -36,7 +36,13 @@ from bilink.data.loading import load_graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError, ConfigError, RunError
 from bilink.models.model import Model
-from bilink.models.storage import load_model, load_tensors, save_model, save_tensors
+from bilink.models.storage import (
+    epochs_of,
+    load_model,
+    load_tensors,
+    save_model,
+    save_tensors,
+)
 from bilink.training.config import TrainingConfig
 
 VERSION = 1
@@ -51,7 +57,7 @@ FILES = (
     "history.jsonl",
     "graph.safetensors",
     "vocabulary.json",
-    "config.toml",  # last: it is what makes a folder a run
+    "config.toml",  # what makes a folder a run
 )
 
 
@@ -99,7 +105,10 @@ class RunFolder:
 
     @contextmanager
     def created(self, force: bool = False) -> Iterator[None]:
-        """Make and lock the folder; one that holds anything is refused, or cleared by ``force``."""
+        """Make and lock the folder; one that holds anything is refused without ``force``.
+
+        A former run in it stays until ``begin``, so that work that fails before costs nothing.
+        """
         if self.path.is_file():
             raise RunError(f"{self.path} is a file; choose another name for the run")
         try:
@@ -112,16 +121,21 @@ class RunFolder:
                 f"{self.path} exists; choose another --out, go on with "
                 f"'bilink resume {self.path}', or overwrite it with --force"
             )
-        members = {name for name in present if MEMBER.fullmatch(name)}
-        if strangers := present - set(FILES) - members - {AUDIT}:
+        strangers = {name for name in present - set(FILES) - {AUDIT} if not MEMBER.fullmatch(name)}
+        if strangers:
             raise RunError(
                 f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "
                 "choose another --out"
             )
         with self.locked():
-            self._remove_audit()
-            self.remove(*FILES, *members)
             yield
+
+    def begin(self, graph: Graph) -> None:
+        """Remove what a former run left, and keep the graph of the new one."""
+        self._remove_audit()
+        self.remove(*(path.name for path in self.path.iterdir() if MEMBER.fullmatch(path.name)))
+        self.remove(*reversed(FILES))  # the config first: half a run is none
+        self._write_graph(graph)
 
     def _remove_audit(self) -> None:
         """Remove the models of an audit, and nothing that anyone else may have put beside them."""
@@ -143,11 +157,16 @@ class RunFolder:
         except OSError as error:
             raise write_error(self.path, error) from error
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run, finished or not."""
+        return (self.path / "config.toml").exists()
+
     def check(self) -> None:
         """Complain about a folder that is no run."""
         if not self.path.exists():
             raise RunError(f"there is no run at {self.path}")
-        if not (self.path / "config.toml").exists():
+        if not self.exists:
             raise RunError(f"{self.path} is no run folder: it has no config.toml")
 
     @contextmanager
@@ -191,8 +210,7 @@ class RunFolder:
         self.check()
         return read_config_file(self.path / "config.toml")
 
-    def write_graph(self, graph: Graph) -> None:
-        """Keep the graph, so that the run needs nothing else."""
+    def _write_graph(self, graph: Graph) -> None:
         header = {"format": GRAPH_FORMAT, "version": str(VERSION), "name": graph.name}
         tensors: dict[str, np.ndarray] = {split: graph.split(split) for split in SPLITS}
         tensors |= {f"{split}{NEGATIVES}": part for split, part in graph.negatives.items()}
@@ -223,9 +241,17 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BilinkError) as error:
             raise RunError(f"{path} cannot be read or does not fit its graph: {error}") from None
 
-    def write_model(self, model: Model) -> None:
-        """Write the finished model."""
-        save_model(model, self.model)
+    def write_model(self, model: Model, epochs: int | None = None) -> None:
+        """Write the finished model, and after how many epochs it was finished."""
+        save_model(model, self.model, epochs)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is a model of the last epoch; not so in the midst of a longer run."""
+        if not self.model.exists():
+            return False
+        epochs = epochs_of(self.model)
+        return epochs is None or epochs >= len(self.read_history())
 
     def read_model(self) -> Model:
         """The finished model."""

@@ -11,7 +11,7 @@ from bilink.data.graph import Graph
 from bilink.data.index import known_answers
 from bilink.data.loading import load_graph
 from bilink.errors import ConfigError, DataError, RunError
-from bilink.evaluation.entity_ranking import rank_entities
+from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.models.scorer import model_scorer
@@ -25,7 +25,6 @@ from bilink.training.loop import INTERRUPTED, fit
 
 OnEpoch = Callable[[dict[str, Any]], None]
 ShouldStop = Callable[[], bool]
-_VALIDATION_FILTER = ("train", "valid")  # the test split is not looked at
 
 
 def train(
@@ -133,7 +132,7 @@ class Job:
             return self._train(None, on_epoch, should_stop)
         folder = RunFolder(out)
         with folder.created(force):
-            folder.write_graph(self.graph)
+            folder.begin(self.graph)
             folder.write_config(self.config)  # last, since it makes the run valid
             return self._train(folder, on_epoch, should_stop)
 
@@ -144,17 +143,17 @@ class Job:
         on_epoch: OnEpoch | None = None,
         should_stop: ShouldStop = lambda: False,
     ) -> TrainedRun:
-        """The run of this very job in ``path``: read, gone on with, or made in place of another."""
+        """The run of this very job in ``path``: read, gone on with, or made in place of another.
+
+        One that cannot be read is not replaced: it may be of a later bilink.
+        """
         folder = RunFolder(path)
-        try:
+        if folder.exists:
             found = folder.read_config()  # where the graph was read from makes no difference
-            begun = replace(found, data=self.config.data) == self.config
-        except RunError:
-            begun = False
-        if begun and folder.model.exists():
-            return read_trained(folder)
-        if begun:
-            return self.resume(folder, on_epoch, should_stop)
+            if replace(found, data=self.config.data) == self.config:
+                if folder.is_finished:
+                    return read_trained(folder)
+                return self.resume(folder, on_epoch, should_stop)
         return self.run(out=path, force=True, on_epoch=on_epoch, should_stop=should_stop)
 
     def resume(
@@ -198,7 +197,7 @@ class Job:
                     # The model is another one, so what was found before does not hold.
                     folder.remove("metrics.json", "calibration.json", f"{AUDIT}/{DOUBTS}")
                     folder.write_config(self.config)
-                folder.write_model(result.model)
+                folder.write_model(result.model, result.progress.epoch)
             history = folder.read_history()
         return TrainedRun(
             self.graph,
@@ -271,7 +270,7 @@ def validation(graph: Graph, training: TrainingConfig) -> Callable[[Model], floa
         return None
     random = np.random.default_rng([training.seed, 2])
     sample = graph.valid[np.sort(random.choice(len(graph.valid), size, replace=False))]
-    known = known_answers(graph, _VALIDATION_FILTER)
+    known = known_answers(graph, VALIDATION_FILTER)
 
     def validate(model: Model) -> float:
         scorer = model_scorer(model.family, model.entities, model.relations)  # as they are now
@@ -279,7 +278,7 @@ def validation(graph: Graph, training: TrainingConfig) -> Callable[[Model], floa
             scorer,
             graph,
             "valid",
-            filter=_VALIDATION_FILTER,
+            filter=VALIDATION_FILTER,
             triples=sample,
             known=known,
             threads=training.threads or None,

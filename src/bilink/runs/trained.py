@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from bilink.data.graph import Graph
+from bilink.data.notices import warn
 from bilink.errors import RunError
 from bilink.models.model import Model
 from bilink.models.scorer import Scorer
 from bilink.runs.folder import RunConfig, RunFolder
 from bilink.runs.run import Run
 from bilink.training.checkpoints import Progress
+from bilink.training.loop import INTERRUPTED
 
 
 class TrainedRun(Run):
@@ -42,10 +44,10 @@ class TrainedRun(Run):
 
     def write(self, folder: RunFolder) -> None:
         """Write all files of the finished run to its folder."""
-        folder.write_graph(self.graph)
+        folder.begin(self.graph)
         for record in self.history:
             folder.append_history(record)
-        folder.write_model(self.model)
+        folder.write_model(self.model, self.progress.epoch)
         folder.write_config(self.config)  # last, since it makes the run valid
         self.path = folder.path
 
@@ -69,7 +71,14 @@ def read_trained(folder: RunFolder) -> TrainedRun:
             raise RunError(f"{folder.path}: the {part} is not the one that config.toml describes")
     history = folder.read_history()
     progress = _progress_of(history)
-    return TrainedRun(graph, model, config, history, progress, "finished", folder.path)
+    stopped = "finished"
+    if not folder.is_finished:
+        stopped = INTERRUPTED
+        warn(
+            f"{folder.path} was to be trained for {config.training.epochs} epochs and was stopped: "
+            f"its model is the one from before; go on with 'bilink resume {folder.path}'"
+        )
+    return TrainedRun(graph, model, config, history, progress, stopped, folder.path)
 
 
 def _progress_of(history: list[dict[str, Any]]) -> Progress:

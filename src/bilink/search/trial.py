@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bilink.data.graph import Graph
+from bilink.evaluation.entity_ranking import VALIDATION_FILTER
 from bilink.runs.job import train
 from bilink.runs.trained import TrainedRun
 from bilink.search.space import preset_of, split_settings
@@ -48,4 +49,4 @@ def run_trial(
 def validation_metrics(run: TrainedRun) -> dict[str, float]:
     """Metrics on the whole validation split, filtered by train and valid alone."""
     threads = run.config.training.threads or None
-    return run.evaluate("valid", filter=("train", "valid"), threads=threads).metrics()
+    return run.evaluate("valid", filter=VALIDATION_FILTER, threads=threads).metrics()

@@ -104,8 +104,9 @@ def pieces_of(study: Study) -> list[str]:
 
 
 def done_models(study: Study) -> list[str]:
-    """The letters of the models that are done."""
-    return [letter for letter in NAMES if letter in study.settings and study.read(letter)]
+    """The letters of the models that are done, with the settings of now."""
+    letters = [letter for letter in NAMES if letter in study.settings]
+    return [letter for letter in letters if study.read(letter) and study.is_current(letter)]
 
 
 def row_of(study: Study, name: str) -> Row:

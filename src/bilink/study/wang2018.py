@@ -16,7 +16,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from itertools import combinations
@@ -28,16 +28,18 @@ from bilink._files import write_text
 from bilink.data.graph import Graph
 from bilink.data.loading import load_graph
 from bilink.ensembles.config import EnsembleConfig
-from bilink.errors import ConfigError
-from bilink.evaluation.entity_ranking import EntityRanking
+from bilink.errors import ConfigError, RunError
+from bilink.evaluation.entity_ranking import VALIDATION_FILTER, EntityRanking
 from bilink.evaluation.significance import paired_test
+from bilink.models.registry import family
 from bilink.runs.combined import combine
-from bilink.runs.folder import RunConfig
+from bilink.runs.folder import RunConfig, RunFolder, read_config_file
 from bilink.runs.job import Job, OnEpoch, ShouldStop, prepare
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
 from bilink.training.config import TrainingConfig
 from bilink.training.loop import INTERRUPTED
+from bilink.training.presets import preset
 
 NAMES = {"R": "RESCAL", "H": "HolE", "T": "TransE", "D": "DistMult", "C": "ComplEx"}
 PAPERS = ("R", "H", "T")  # the models of the paper
@@ -45,6 +47,7 @@ RECIPES = ("paper", "improved")
 SEARCHED = "searched"  # the recipe whose settings a search finds; see searching.py
 METHODS = ("stack", "paper")  # of every combination
 BASELINES = ("best", "average", "platt")  # of all the paper's models together only
+PLAIN = "paper"  # the preset below all settings: what others are given by default may change
 LIKE = {"wn18rr": "wn18"}  # settings that were tuned on another graph
 
 
@@ -102,7 +105,7 @@ class Study:
     def model(self, letter: str) -> TrainedRun:
         """The trained run of one model: read, gone on with, or made."""
         job, path = self._job(letter), self.work / letter
-        if not (path / "model.safetensors").exists():
+        if not RunFolder(path).is_finished:
             self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
         with self._epochs(job.config.training.epochs) as on_epoch:
             stop = self._hooks.should_stop
@@ -114,8 +117,20 @@ class Study:
     def _job(self, letter: str) -> Job:
         options = dict(self.settings[letter])
         model, dim = options.pop("model"), options.pop("dim")
-        # On the plain preset, since what others are given by default may change.
-        return prepare(self.graph, model, dim, options, preset="paper")
+        return prepare(self.graph, model, dim, options, preset=PLAIN)
+
+    def is_current(self, letter: str) -> bool:
+        """Whether what is kept of a model has the settings of now; the graph is not looked at."""
+        options = dict(self.settings[letter])
+        model, dim = family(options.pop("model")).name, options.pop("dim")
+        training = preset(PLAIN, model).with_options(options)
+        try:
+            found = read_config_file(self.out / letter / "config.toml")
+        except RunError:
+            return False
+        return settings_of(found) == settings_of(
+            replace(found, model=model, dim=dim, training=training)
+        )
 
     def _determined_by(self, letters: Sequence[str]) -> dict[str, Any]:
         """The graph and the settings of each model."""
@@ -181,7 +196,7 @@ class Study:
 
     def _measure(self, name: str, run: Run) -> dict[str, Any]:
         return {
-            "valid": run.evaluate("valid", filter=("train", "valid")).to_dict(),
+            "valid": run.evaluate("valid", filter=VALIDATION_FILTER).to_dict(),
             "test": self._ranking(name, run).to_dict(),
             "classification": _without_relations(run.classify("test").to_dict()),
             "classification_any_entity": _without_relations(

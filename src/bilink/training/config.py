@@ -132,7 +132,9 @@ class TrainingConfig:
             "together",
         ):
             _at_least(name, getattr(self, name), 0)
-        for name, most in (("threads", 1024), ("negatives", 100_000), ("seed", 2**63)):
+        limits = {"threads": 1024, "negatives": 100_000, "seed": 2**63}
+        limits |= dict.fromkeys(("batch_size", "together"), 10**9)
+        for name, most in limits.items():
             if getattr(self, name) > most:
                 raise ConfigError(f"{name} must be at most {most:,}, not {getattr(self, name):,}")
         for name in ("margin", "minutes", "checkpoint_seconds", "relation_prediction"):

@@ -10,7 +10,7 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.training.config import TrainingConfig
-from bilink.training.engines import make_engine
+from bilink.training.engines import Engine, make_engine
 from bilink.training.initial import initialise
 from bilink.training.tables import SCORES
 
@@ -46,27 +46,28 @@ def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
 
     The probe's margin is always violated, as it is at the start of a run; later epochs move fewer
     rows and are faster, so that the time is an upper estimate.  A softmax is probed with all
-    entities, since its time grows with their number.
+    entities, since its time grows with their number, and apart in the epochs that are over all.
     """
     parameters = model.entities.size + model.relations.size
     copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + config.softmax
     memory = copies * parameters * model.entities.itemsize + _BASE
     memory += config.softmax * SCORES * (1 if config.device == "numpy" else 2)
     memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
-    per_triple, threads = _probe(model, config)
-    seconds = per_triple * len(graph.train) * config.epochs
+    per_triple, threads = _probe(model, config, len(graph.train))
+    seconds = per_triple * len(graph.train)
     if config.minutes:
         seconds = min(seconds, 60 * config.minutes)
     return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
 
 
-def _probe(model: Model, config: TrainingConfig) -> tuple[float, int]:
+def _probe(model: Model, config: TrainingConfig, most: int) -> tuple[float, int]:
+    """Seconds that all epochs take for each triple, tried with at most so many; and threads."""
     random = np.random.default_rng(0)
     n = len(model.entities) if config.softmax else min(_PROBE_ENTITIES, len(model.entities))
     k = min(_PROBE_RELATIONS, len(model.relations))
     size = max(200, min(20_000, 2_000_000 // model.relations.shape[1]))
     if config.softmax:
-        size = config.batch_size  # two batches, one for each side
+        size = max(1, min(config.batch_size, most))  # two batches, one for each side
     triples = np.stack([random.integers(0, high, size) for high in (n, k, n)], axis=1)
     names = tuple(map(str, range(n)))
     none = np.empty((0, 3))
@@ -79,10 +80,18 @@ def _probe(model: Model, config: TrainingConfig) -> tuple[float, int]:
         worst = replace(worst, margin=1e6)
     initialise(small, worst)
     engine = make_engine(small, graph, worst)
-    engine.run_epoch(0)  # compiles, or reads the compiled kernel from disk
+    full = min(config.full_epochs, config.epochs)
+    kinds = [(0, config.epochs - full), (config.epochs - 1, full)]  # an epoch, and how many like it
+    seconds = sum(count * _seconds(engine, epoch) for epoch, count in kinds if count)
+    return seconds / size, engine.threads
+
+
+def _seconds(engine: Engine, epoch: int) -> float:
+    """The least time of an epoch like this one."""
+    engine.run_epoch(epoch)  # compiles, or reads the compiled kernel from disk
     best, started = float("inf"), time.perf_counter()
     while time.perf_counter() - started < _PROBE_SECONDS:
         before = time.perf_counter()
-        engine.run_epoch(1)
+        engine.run_epoch(epoch)
         best = min(best, time.perf_counter() - before)
-    return best / size, engine.threads
+    return best

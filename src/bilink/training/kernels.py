@@ -30,7 +30,7 @@ def mix(z):
 
 @verb
 def draw(state, n):
-    """A random integer below n < 2³¹; advances the one-element ``state`` (splitmix64)."""
+    """A random integer below n ≤ 2³¹; advances the one-element ``state`` (splitmix64)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return np.int64(((mix(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 

@@ -25,7 +25,7 @@ CHECKPOINT_SHARE = 20  # a checkpoint may take one part in so many of the time
 
 @dataclass
 class TrainingResult:
-    """The best model of a run and how it came about."""
+    """The model that a run ends with, and how it came about."""
 
     model: Model
     progress: Progress

@@ -76,9 +76,7 @@ def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
         return bool(said["loss"] != "softmax")
     flat = dict(_flat(said))
     margin = sorted(flat.keys() & set(MARGIN_ONLY))
-    softmax = sorted(
-        key for key in flat.keys() & _SAYS_SOFTMAX if str(flat[key]) != str(SOFTMAX_ONLY.get(key))
-    )
+    softmax = sorted(key for key in flat.keys() & _SAYS_SOFTMAX if _says(key, flat[key]))
     if margin and softmax:
         raise ConfigError(
             f"{margin[0]} is of margin training and {softmax[0]} of softmax training; leave one out"
@@ -86,6 +84,15 @@ def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
     if str(said.get("negatives")) == "0" or softmax:
         return False
     return bool(margin) or "negatives" in said or family(model).comparison is MANHATTAN
+
+
+def _says(key: str, value: Any) -> bool:
+    """Whether an option of softmax training has another value than that which means nothing."""
+    plain = SOFTMAX_ONLY.get(key)
+    try:
+        return bool(type(plain)(value) != plain) if plain is not None else True
+    except ValueError:
+        return True  # which is complained about elsewhere
 
 
 def _flat(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
