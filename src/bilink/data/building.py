@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bilink.data.files import TripleTable
-from bilink.data.graph import SPLITS, Graph
+from bilink.data.graph import SPLITS, Graph, triple_keys
 from bilink.data.notices import counted, warn
 from bilink.data.splitting import FRACTIONS, first_places, split_triples
 from bilink.data.vocabulary import Vocabulary
@@ -130,14 +130,9 @@ def _check_size(n_entities: int, n_relations: int, name: str) -> None:
         )
 
 
-def _keys(triples: np.ndarray, n_entities: int, n_relations: int) -> np.ndarray:
-    head, relation, tail = triples.T.astype(np.int64)
-    return (head * n_relations + relation) * n_entities + tail
-
-
 def _distinct(triples: np.ndarray, n_entities: int, n_relations: int, where: str) -> np.ndarray:
     """``triples`` without repetitions, in the order of first appearance."""
-    keys = _keys(triples, n_entities, n_relations)
+    keys = triple_keys(triples, n_entities, n_relations)
     repeated = len(keys) - _count_distinct(keys)
     if not repeated:
         return triples
@@ -163,14 +158,14 @@ def _warn_of_splits(graph: Graph) -> None:
         if not len(graph.split(split)):
             warn(f"{graph.name}: there is no {split} split; `bilink data split` can make one")
     sizes = len(graph.entities), len(graph.relations)
-    keys = _keys(graph.triples, *sizes)
+    keys = triple_keys(graph.triples, *sizes)
     shared = len(keys) - _count_distinct(keys)
     if shared:
         warn(
             f"{graph.name}: {counted(shared, 'triple stands', 'triples stand')} in more than one "
             "split and were left there, which flatters any model; see `bilink data describe`"
         )
-    false = sum(int(np.isin(_keys(t, *sizes), keys).sum()) for t in graph.negatives.values())
+    false = sum(int(np.isin(triple_keys(t, *sizes), keys).sum()) for t in graph.negatives.values())
     if false:
         warn(
             f"{graph.name}: {counted(false, 'triple is', 'triples are')} labelled -1 but true in "

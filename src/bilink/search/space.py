@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from bilink.errors import ConfigError
 from bilink.evaluation.metrics import METRICS
 from bilink.models.registry import family
-from bilink.training.config import TrainingConfig, option_help
+from bilink.training.config import TrainingConfig, flat
 from bilink.training.presets import choose, preset
 
 METHODS = ("grid", "random", "tpe")
@@ -21,7 +21,6 @@ _TABLES = {
     "fixed": None,
     "space": None,
 }
-_GROUPS = {key.partition(".")[0] for key, _, _ in option_help() if "." in key}
 _NEUTRAL = ("threads", "checkpoint_seconds")  # they change how fast a trial is, not how good
 
 
@@ -176,8 +175,8 @@ def make_space(data: Mapping[str, Any], **changes: Any) -> Space:
         if table not in _TABLES:
             names = ", ".join(f"[{name}]" for name in _TABLES)
             raise ConfigError(f"unknown part {table!r}; there are {names}")
-    fixed = dict(_flat(data.get("fixed", {})))
-    wishes = dict(_flat(data.get("space", {})))
+    fixed = dict(flat(data.get("fixed", {})))
+    wishes = dict(flat(data.get("space", {})))
     if not wishes:
         raise ConfigError("[space] is empty; give it something to choose from")
     for key in wishes:
@@ -199,15 +198,6 @@ def make_space(data: Mapping[str, Any], **changes: Any) -> Space:
             "or use method = 'random'"
         )
     return space
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """regularization.entity with and without quotes are the same key."""
-    for key, value in table.items():
-        if key in _GROUPS and isinstance(value, Mapping):
-            yield from _flat(value, f"{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _choices(key: str, wish: Any) -> Choices:

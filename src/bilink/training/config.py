@@ -3,7 +3,7 @@
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -251,6 +251,16 @@ def option_help(config: TrainingConfig | None = None) -> list[tuple[str, str, st
         for item in fields(group)
         if item.metadata
     ]
+
+
+def flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Keys as in ``--set``: ``{"dropout": {"entity": 0.1}}`` → ``dropout.entity``, 0.1."""
+    groups = {key.partition(".")[0] for key, _, _ in option_help() if "." in key}
+    for key, value in options.items():
+        if key in groups and isinstance(value, Mapping):
+            yield from flat(value, f"{key}.")
+        else:
+            yield prefix + key, value
 
 
 def parse_options(texts: list[str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from bilink.data.graph import Graph
+from bilink.data.graph import COLUMNS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.errors import ConfigError
 from bilink.models import kernels
@@ -40,7 +40,6 @@ ASKED = 100  # facts of others for each place, and as many of any relation and s
 STEPS = 50
 _BYTES = 64 * 2**20  # of scores that are held at once
 _SAMPLE = 64  # facts that β is found from
-_GIVEN: dict[Side, int] = {"head": 2, "tail": 0}
 
 # Placeholders that ``bind`` replaces by a model's verbs.
 inner: Any = None
@@ -289,8 +288,8 @@ def _sharpness(scorer: Scorer, facts: np.ndarray, known: Mapping[str, KnownAnswe
     right = scorer.score(facts)[:, None]
     gaps = np.concatenate(
         [
-            _rival_scores(scorer, side, facts[:, given], facts[:, 1], known) - right
-            for side, given in _GIVEN.items()
+            _rival_scores(scorer, side, facts[:, COLUMNS[side][0]], facts[:, 1], known) - right
+            for side in SIDES
         ]
     )
 

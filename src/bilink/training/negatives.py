@@ -3,18 +3,16 @@
 import numpy as np
 
 from bilink._jit import kernel
-from bilink.data.graph import Graph
+from bilink.data.graph import Graph, triple_keys
 from bilink.training.kernels import mix
 
 
 def known_table(graph: Graph) -> np.ndarray:
     """The training triples as an open-addressing hash table of keys, at most half full.
 
-    The key of (h, r, t) is (h · K + r) · N + t; −1 marks an empty slot.
+    The keys are ``triple_keys``; −1 marks an empty slot.
     """
-    triples = graph.train.astype(np.int64)
-    keys = (triples[:, 0] * len(graph.relations) + triples[:, 1]) * len(graph.entities)
-    keys += triples[:, 2]
+    keys = triple_keys(graph.train, len(graph.entities), len(graph.relations))
     table = np.full(1 << max(1, int(2 * len(keys) - 1).bit_length()), -1, dtype=np.int64)
     _fill(table, keys)
     return table

@@ -12,7 +12,7 @@ the model: see ``choose``.  The settings were found on the validation splits of 
 atlas and UMLS.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bilink.data.graph import Graph
@@ -20,7 +20,7 @@ from bilink.errors import ConfigError
 from bilink.models.inner import DOT, MANHATTAN, SQUARED_DISTANCE
 from bilink.models.reciprocal import SUFFIX
 from bilink.models.registry import Family, family
-from bilink.training.config import MARGIN_ONLY, SOFTMAX_ONLY, TrainingConfig
+from bilink.training.config import MARGIN_ONLY, SOFTMAX_ONLY, TrainingConfig, flat
 
 PRESETS = ("paper", "margin", "softmax", "sampled")
 
@@ -74,9 +74,9 @@ def _softmax(found: Family, sampled: bool) -> dict[str, Any]:
 def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
     if "loss" in said:
         return bool(said["loss"] != "softmax")
-    flat = dict(_flat(said))
-    margin = sorted(flat.keys() & set(MARGIN_ONLY))
-    softmax = sorted(key for key in flat.keys() & _SAYS_SOFTMAX if _says(key, flat[key]))
+    options = dict(flat(said))
+    margin = sorted(options.keys() & set(MARGIN_ONLY))
+    softmax = sorted(key for key in options.keys() & _SAYS_SOFTMAX if _says(key, options[key]))
     if margin and softmax:
         raise ConfigError(
             f"{margin[0]} is of margin training and {softmax[0]} of softmax training; leave one out"
@@ -93,15 +93,6 @@ def _says(key: str, value: Any) -> bool:
         return bool(type(plain)(value) != plain) if plain is not None else True
     except ValueError:
         return True  # which is complained about elsewhere
-
-
-def _flat(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Keys as in ``--set``: ``{"dropout": {"entity": 0.1}}`` → ``dropout.entity``, 0.1."""
-    for key, value in said.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{key}.{inner}", each) for inner, each in value.items())
-        else:
-            yield key, value
 
 
 def choose(model: str, dim: int, graph: Graph | None, said: Mapping[str, Any]) -> str:
