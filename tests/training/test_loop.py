@@ -64,14 +64,22 @@ def test_a_resumed_run_ends_bit_for_bit_like_one_that_never_stopped(
 
 
 @pytest.mark.parametrize(("keep", "place"), [("best", 1), ("last", -1)])
-def test_the_best_model_on_validation_is_returned_or_the_last(graph, keep, place):
+@pytest.mark.parametrize("validations", [4, 6])
+def test_the_best_model_on_validation_is_returned_or_the_last(graph, keep, place, validations):
+    """Of a run that came to its end, and of one that was stopped."""
     seen = []
 
     def validate(model):
         seen.append(model.entities.copy())
         return [0.1, 0.7, 0.3, 0.2, 0.1, 0.0][len(seen) - 1]
 
-    result = fit(empty(graph), graph, replace(CONFIG, keep=keep), validate=validate)
+    result = fit(
+        empty(graph),
+        graph,
+        replace(CONFIG, keep=keep),
+        validate=validate,
+        should_stop=lambda: len(seen) == validations,
+    )
     np.testing.assert_array_equal(result.model.entities, seen[place])
     assert (result.progress.best_mrr, result.progress.best_epoch) == (0.7, 4)
 

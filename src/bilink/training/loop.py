@@ -69,8 +69,8 @@ def fit(
         if on_epoch:
             on_epoch(record)
         if should_stop() and not _reason_to_stop(progress, config):
-            saver.save(engine, progress, best)
-            return TrainingResult(best or model, progress, INTERRUPTED)
+            reason = INTERRUPTED
+            break
         saver.save_if_due(engine, progress, best)
     saver.save(engine, progress, best)
     kept = best if config.keep == "best" and best is not None else model

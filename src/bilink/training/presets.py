@@ -91,7 +91,7 @@ def _says(key: str, value: Any) -> bool:
     plain = SOFTMAX_ONLY.get(key)
     try:
         return bool(type(plain)(value) != plain) if plain is not None else True
-    except ValueError:
+    except (TypeError, ValueError):
         return True  # which is complained about elsewhere
 
 
