@@ -77,10 +77,6 @@ def train(
     if device is not None:
         said["device"] = device
     if list_options:
-        if model == "auto":
-            from bilink.errors import ConfigError
-
-            raise ConfigError("auto takes a --budget and chooses all options; name a model")
         _list_options(model or "complex", preset, said)
         return
     if model == "auto" or budget is not None:
@@ -167,9 +163,12 @@ def resume(
 
 
 def _list_options(model: str, name: str | None, said: dict[str, str]) -> None:
+    from bilink.errors import ConfigError
     from bilink.training.config import option_help
     from bilink.training.presets import choose, preset
 
+    if model == "auto":
+        raise ConfigError("auto takes a --budget and chooses all options; name a model")
     name = name or choose(model, 100, None, said)
     config = preset(name, model).with_options(said)
     found = table(("option", f"default ({name})", "meaning"), option_help(config))
