@@ -20,6 +20,7 @@ from conftest import random_graph
 from here import Here
 
 pytest.importorskip("optuna", reason="optuna is not installed")
+import bilink.search.trials as trials_module
 from bilink.search.loop import search
 from bilink.search.trials import Trials
 
@@ -166,6 +167,33 @@ def test_settings_that_were_tried_are_not_tried_again(graph, tmp_path):
     for copy in copies:
         former = result.report["trials"][copy["same_as"]]
         assert (copy["state"], copy.get("value")) == (former["state"], former.get("value"))
+
+
+@pytest.mark.parametrize("method", ["tpe", "random", "grid"])
+@pytest.mark.parametrize("drawn", [0, 1, 2])
+def test_a_trial_cut_short_while_it_is_drawn_is_drawn_as_it_would_have_been(
+    drawn, method, tmp_path, monkeypatch
+):
+    numbers = list(range(1, 10))
+    values = {"dim": numbers, "batch_size": numbers, "negatives": numbers}
+    space = make_space({"search": {"method": method}, "fixed": FIXED, "space": values})
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole.mkdir()
+    cut.mkdir()
+    expected = Trials(whole, space).start(1)
+
+    left = iter(range(drawn))
+
+    def suggest_until_killed(*arguments, suggest=trials_module._suggest):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return suggest(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trials_module, "_suggest", suggest_until_killed)
+        with pytest.raises(KeyboardInterrupt):
+            Trials(cut, space).start(1)
+    assert Trials(cut, space).start(1) == expected
 
 
 @pytest.mark.parametrize("metric", ["mrr", "mr"])

@@ -91,10 +91,7 @@ class Trials:
     def start(self, threads: int) -> Trial | None:
         """The next trial to run: one that was cut short before, else a new one; none if enough."""
         while trial := self._next():
-            chosen = {
-                key: _suggest(trial, key, values) for key, values in self._space.choices.items()
-            }
-            settings = self._space.settings(chosen)
+            settings = self._space.settings(self._draw(trial))
             settings["threads"] = settings.get("threads") or threads
             trial.set_user_attr("settings", settings)
             former = self._with_settings(settings)
@@ -109,13 +106,24 @@ class Trials:
     def _next(self) -> "optuna.Trial | None":
         if self._open:
             frozen = self._open.pop(0)
-            self._study.sampler = _sampler(self._space, frozen.number)
+            self._study.sampler = _sampler(self._space)
             return optuna.Trial(self._study, frozen._trial_id)
         number = len(self._study.get_trials(deepcopy=False))
         if number >= self._space.wanted:
             return None
-        self._study.sampler = _sampler(self._space, number)
+        self._study.sampler = _sampler(self._space)
         return self._study.ask()
+
+    def _draw(self, trial: "optuna.Trial") -> dict[str, Any]:
+        """What the space says of this trial; each value by a seed of its own.
+
+        So a trial that a crash left half drawn is completed as it would have been.
+        """
+        chosen = {}
+        for place, (key, values) in enumerate(self._space.choices.items()):
+            self._study.sampler = _sampler(self._space, trial.number, place)
+            chosen[key] = _suggest(trial, key, values)
+        return chosen
 
     def _with_settings(self, settings: dict[str, Any]) -> Trial | None:
         """A trial of these settings that has ended: it need not be run twice."""
@@ -210,12 +218,12 @@ class _Grid(GridSampler):
         """Do not stop a loop of Optuna's that is not there."""
 
 
-def _sampler(space: Space, number: int) -> "BaseSampler":
-    """Draws trial ``number``: the same one, whether or not the search was interrupted before."""
+def _sampler(space: Space, *place: int) -> "BaseSampler":
+    """Draws what is at ``place``: the same, whether or not the search was interrupted before."""
     if space.method == "grid":
         lists: Any = dict(space.choices)
         return _Grid(lists, seed=space.seed)
-    seed = int(np.random.SeedSequence([space.seed, number]).generate_state(1)[0])
+    seed = int(np.random.SeedSequence([space.seed, *place]).generate_state(1)[0])
     if space.method == "random":
         return RandomSampler(seed)
     return TPESampler(seed=seed, constant_liar=True)  # trials run side by side
