@@ -214,6 +214,31 @@ def test_the_worse_half_is_ended_early_whichever_way_the_metric_goes(metric, tmp
     assert (pruned.state, pruned.value, pruned.validation_mrr) == ("pruned", None, 0.1)
 
 
+def test_a_trial_cut_short_while_it_is_judged_is_judged_where_it_would_have_been(
+    tmp_path, monkeypatch
+):
+    space = make_space({"fixed": {"epochs": 100}, "space": {"dim": [1, 2, 3, 4]}})
+    trials = Trials(tmp_path, space)
+    for mrr in (0.3, 0.5):
+        number = trials.start(1).number
+        assert not trials.lags(number, {"epoch": 20, "validation_mrr": mrr})
+        trials.fail_one(number, "enough", 20)
+    number = trials.start(1).number
+    early, late = ({"epoch": epoch, "validation_mrr": 0.1} for epoch in (10, 20))
+    assert not trials.lags(number, early)
+
+    def be_killed(trial):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("optuna.Trial.should_prune", be_killed)
+        with pytest.raises(KeyboardInterrupt):
+            trials.lags(number, late)
+    again = Trials(tmp_path, space)
+    assert again.start(1).number == number
+    assert [again.lags(number, record) for record in (early, late)] == [False, True]
+
+
 def test_a_worker_that_dies_again_and_again_fails_the_trial(tmp_path):
     trials = Trials(tmp_path, GRID)
     first = trials.start(1)

@@ -69,7 +69,7 @@ class Trials:
         self._space = space
         self._sign = 1 if space.maximise else -1
         self._live: dict[int, optuna.Trial] = {}
-        self._reported: dict[int, set[int]] = {}  # shares of the epochs, in percent
+        self._reported: dict[int, int] = {}  # the last share of the epochs, in percent
         self._study = optuna.create_study(
             storage=_storage(folder / FILE),
             study_name="bilink",
@@ -79,7 +79,7 @@ class Trials:
         )
         self._open = self._study.get_trials(states=(TrialState.RUNNING,))
         for frozen in self._open:
-            self._reported[frozen.number] = set(frozen.intermediate_values)
+            self._reported[frozen.number] = frozen.last_step or 0
 
     @property
     def study(self) -> "optuna.Study":
@@ -97,7 +97,7 @@ class Trials:
             former = self._with_settings(settings)
             if former is None:
                 self._live[trial.number] = trial
-                self._reported.setdefault(trial.number, set())
+                self._reported.setdefault(trial.number, 0)
                 return self.trial(trial.number)
             trial.set_user_attr("outcome", {**_outcome(former), "same_as": former.number})
             self._study.tell(trial, former.value, _STATES_BY_NAME[former.state])
@@ -134,8 +134,10 @@ class Trials:
         trial = self._live[number]
         epochs = training_of(trial.user_attrs["settings"]).epochs
         share = max(1, round(100 * record["epoch"] / epochs))
-        if share not in self._reported[number]:
-            self._reported[number].add(share)
+        if share < self._reported[number]:
+            return False  # it went on from here before it was cut short
+        if share > self._reported[number]:
+            self._reported[number] = share
             trial.report(self._sign * record["validation_mrr"], share)
         return trial.should_prune()
 
