@@ -69,7 +69,7 @@ class Trials:
         self._space = space
         self._sign = 1 if space.maximise else -1
         self._live: dict[int, optuna.Trial] = {}
-        self._reported: dict[int, int] = {}  # the last share of the epochs, in percent
+        self._reported: dict[int, int] = {}  # of each trial: last share of its epochs, in %
         self._study = optuna.create_study(
             storage=_storage(folder / FILE),
             study_name="bilink",
@@ -104,14 +104,11 @@ class Trials:
         return None
 
     def _next(self) -> "optuna.Trial | None":
+        self._study.sampler = _sampler(self._space)  # finds the point of a grid
         if self._open:
-            frozen = self._open.pop(0)
-            self._study.sampler = _sampler(self._space)
-            return optuna.Trial(self._study, frozen._trial_id)
-        number = len(self._study.get_trials(deepcopy=False))
-        if number >= self._space.wanted:
+            return optuna.Trial(self._study, self._open.pop(0)._trial_id)
+        if len(self._study.get_trials(deepcopy=False)) >= self._space.wanted:
             return None
-        self._study.sampler = _sampler(self._space)
         return self._study.ask()
 
     def _draw(self, trial: "optuna.Trial") -> dict[str, Any]:
