@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from make_fixtures import answers_of, digest, trained_parameters
 
 import bilink
+from make_fixtures import answers_of, digest, trained_parameters
 
 FOLDER = Path(__file__).parent / "fixtures" / "format-1"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())

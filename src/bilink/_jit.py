@@ -90,15 +90,18 @@ def bind(template: Callable[..., Any], verbs: Mapping[str, Any], name: str) -> A
 
 @remember
 def _cache_folder() -> Path | None:
-    """A folder named by a hash of our sources, or None where nothing can be written.
+    """A folder named by a hash of the sources of all kernels, or None where it cannot be written.
 
-    Numba looks at the file of the outermost function only; the hash notices every edit.
+    Numba looks at the file of the outermost function only; the hash notices an edit in any file
+    that compiles something or is compiled for a model.
     """
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for path in sorted(package.rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode())
-        digest.update(path.read_bytes())
+        source = path.read_bytes()
+        if b"_jit" in source or b"bind" in source:  # kernels and their templates
+            digest.update(path.relative_to(package).as_posix().encode())
+            digest.update(source)
     folder = user_cache() / "kernels" / digest.hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
