@@ -13,7 +13,7 @@ from common import ask_peer, best_time, finish, show
 from threadpoolctl import threadpool_limits
 
 from bilink import Model, load_graph, rank_entities
-from bilink.ranking.ranks import MEMORY_BUDGET, block_size
+from bilink.evaluation.ranks import MEMORY_BUDGET, block_size
 
 
 def random_model(graph, name, dim):

@@ -17,8 +17,8 @@ from common import ask_peer, finish, show
 
 from bilink import load_graph
 from bilink.runs.job import prepare
-from bilink.training.batch_engine import BatchEngine
-from bilink.training.initial import initialise
+from bilink.training.loop import initialise
+from bilink.training.softmax import SoftmaxEngine
 
 
 def ours(graph, facts, options):
@@ -29,7 +29,7 @@ def ours(graph, facts, options):
     )
     model = job._empty()
     initialise(model, job.config.training)
-    engine = BatchEngine(model, part, job.config.training)
+    engine = SoftmaxEngine(model, part, job.config.training)
     engine.run_epoch(0)
     return lambda: engine.run_epoch(1)
 

@@ -20,7 +20,7 @@ import numpy as np
 import bilink
 from bilink.evaluation.metrics import binary_metrics
 from bilink.queries.doubts import doubt_facts
-from bilink.runs.crossfit import cross_fit
+from bilink.runs.audit import cross_fit
 
 SETTINGS = [(share, kind) for share in (0.01, 0.05) for kind in ("random", "typed")]
 

@@ -12,9 +12,8 @@ import json
 from pathlib import Path
 
 import bilink
-from bilink.ensembles.calibration import compare_calibrations
-from bilink.ensembles.examples import find_examples
-from bilink.ensembles.reliability_picture import ASKED, draw_reliability
+from bilink.evaluation.calibration import compare_calibrations, find_examples
+from bilink.evaluation.reliability import ASKED, draw_reliability
 
 TITLES = {"fb15k-237": "FB15k-237", "wn18rr": "WN18RR"}
 

@@ -20,8 +20,7 @@ import bilink
 from bilink.models.scorer import model_scorer
 from bilink.runs.job import prepare
 from bilink.study.records import record_settings
-from bilink.training.engines import make_engine
-from bilink.training.initial import initialise
+from bilink.training.loop import initialise, make_engine
 
 
 def main():

@@ -15,8 +15,7 @@ import numpy as np
 import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
-from bilink.runs.constructed import construct_run
-from bilink.runs.converted import convert_run
+from bilink.runs.made import construct_run, convert_run
 
 MODELS = {
     "rescal": 3,
@@ -35,7 +34,7 @@ MODELS = {
 }
 MARGIN = {"loss": "margin", "epochs": 6, "threads": 1, "learning_rate": 0.1}
 SOFTMAX = {"loss": "softmax", "epochs": 4, "threads": 1, "batch_size": 16, "negatives": 0}
-SAMPLED = {**SOFTMAX, "negatives": 8, "questions": "weighted"}
+SAMPLED = {**SOFTMAX, "negatives": 8, "queries": "weighted"}
 
 
 def small_graph() -> Graph:
@@ -140,10 +139,10 @@ def trained_parameters() -> dict[str, tuple[np.ndarray, np.ndarray]]:
             "regularization.entity": 0.01,
             "regularization.relation": 0.01,
             "dropout.entity": 0.1,
-            "questions": "weighted",
+            "queries": "weighted",
         },
         "sampled": {**SAMPLED, "optimizer": "adam", "learning_rate": 0.01},
-        "rounded": {**SOFTMAX, ROUNDING: 0.05},
+        "rounded": {**SOFTMAX, "rounding": 0.05},
     }
     for name, dim in MODELS.items():
         for engine, options in engines.items():
@@ -160,9 +159,6 @@ def digest(arrays: tuple[np.ndarray, ...]) -> str:
     for array in arrays:
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:16]
-
-
-ROUNDING = "grain"  # the option's name in this version
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import hashlib
 import bilink
 from bilink.models import kernels
 from bilink.models.registry import family
-from bilink.training.kernels import train_chunk
+from bilink.training.margin_kernels import train_chunk
 run = bilink.train(
     "atlas", "complex", 31, epochs=2, threads=1, validation_triples=5, preset="margin"
 )

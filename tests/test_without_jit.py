@@ -28,7 +28,7 @@ for model in ("complex", "transe"):
         print(model, negatives, *np.round(scores.astype(float), 4).tolist())
 members = [bilink.train(graph, m, 3, epochs=2, threads=1, preset="margin")
            for m in ("rescal", "transe")]
-both = bilink.combine(members, shrinkage=1.0, random_rivals=4, hard_rivals=2)
+both = bilink.combine(members, shrinkage=1.0, random_negatives=4, hard_negatives=2)
 for run in (members[0], both):
     for relation in ("r0", "r1"):
         found = run.query(relation=relation, k=4)

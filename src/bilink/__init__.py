@@ -28,12 +28,12 @@ _HOMES = {
     "train": "bilink.runs.job",
     "resume": "bilink.runs.job",
     "load": "bilink.runs.loading",
-    "audit": "bilink.runs.crossfit",
+    "audit": "bilink.runs.audit",
     "combine": "bilink.runs.combined",
     "read_questions": "bilink.queries.questions",
     "rank_entities": "bilink.evaluation.entity_ranking",
     "classify_triples": "bilink.evaluation.classification",
-    "fit_calibration": "bilink.ensembles.calibration",
+    "fit_calibration": "bilink.evaluation.calibration",
     "reliability": "bilink.evaluation.reliability",
     "paired_test": "bilink.evaluation.significance",
 }
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from bilink.data.loading import load_graph as load_graph
     from bilink.data.negatives import sample_negatives as sample_negatives
     from bilink.data.statistics import describe as describe
-    from bilink.ensembles.calibration import fit_calibration as fit_calibration
     from bilink.errors import BilinkError as BilinkError
+    from bilink.evaluation.calibration import fit_calibration as fit_calibration
     from bilink.evaluation.classification import classify_triples as classify_triples
     from bilink.evaluation.entity_ranking import rank_entities as rank_entities
     from bilink.evaluation.reliability import reliability as reliability
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model
     from bilink.queries.questions import read_questions as read_questions
+    from bilink.runs.audit import audit as audit
     from bilink.runs.combined import combine as combine
-    from bilink.runs.crossfit import audit as audit
     from bilink.runs.job import resume as resume
     from bilink.runs.job import train as train
     from bilink.runs.loading import load as load

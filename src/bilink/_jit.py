@@ -1,8 +1,8 @@
-"""How kernels are compiled: the flags, the cache on disk, and templates bound to a model's verbs.
+"""How kernels are compiled: the flags, the cache on disk, and templates bound to a model.
 
-A *kernel* takes arrays and numbers and writes into arrays.  A *verb* is a short kernel on single
-rows that a model defines.  A *template* is a kernel written against verbs that do not exist yet;
-``bind`` compiles a copy of it for one model.
+A *kernel* takes arrays and numbers and writes into arrays.  A *kernel function* is a short function
+on single rows that kernels call.  A *template* is a kernel written against kernel functions that
+each model defines for itself; ``bind`` compiles a copy of it for one model.
 """
 
 import hashlib
@@ -24,13 +24,27 @@ from bilink._files import user_cache
 FASTMATH = {"nsz", "arcp", "afn"}
 
 
-def verb(function: Callable[..., Any]) -> Any:
+def kernel_function(function: Callable[..., Any]) -> Any:
     """Compile a function on rows that is called from kernels only, where it is inlined."""
     return numba.njit(function, fastmath=FASTMATH, nogil=True, error_model="numpy")
 
 
+def named(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """The decorator ``kernel_function`` for functions that are made anew for each model.
+
+    Machine code from the cache is linked by name: without one of its own, the function of one
+    model would be called in the place of another's.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        function.__qualname__ = f"{function.__name__}_{name.replace('-', '_')}"
+        return kernel_function(function)
+
+    return decorate
+
+
 def reduction(function: Callable[..., Any]) -> Any:
-    """Compile a verb whose one loop adds up numbers in an order that is left to the compiler."""
+    """Compile a kernel function whose one loop is a sum, in an order left to the compiler."""
     return numba.njit(function, fastmath={*FASTMATH, "reassoc"}, nogil=True, error_model="numpy")
 
 
@@ -75,17 +89,17 @@ def _compile_where_the_cache_is_damaged(compiled: Any) -> None:
     cache.load_overload = load_or_forget
 
 
-def bind(template: Callable[..., Any], verbs: Mapping[str, Any], name: str) -> Any:
-    """Compile ``template`` with ``verbs`` in place of the placeholders of the same names.
+def bind(template: Callable[..., Any], functions: Mapping[str, Any], name: str) -> Any:
+    """Compile ``template`` with ``functions`` in place of the placeholders of the same names.
 
     The copy lives in its own globals; closures and function arguments would miss Numba's cache
     in every new process.
     """
-    names = {**template.__globals__, **verbs}
-    twin = types.FunctionType(template.__code__, names, template.__name__)
-    twin.__qualname__ = f"{template.__name__}_{name}"
-    twin.__doc__ = template.__doc__
-    return kernel(twin)
+    names = {**template.__globals__, **functions}
+    copy = types.FunctionType(template.__code__, names, template.__name__)
+    copy.__qualname__ = f"{template.__name__}_{name}"
+    copy.__doc__ = template.__doc__
+    return kernel(copy)
 
 
 @remember

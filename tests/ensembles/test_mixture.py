@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from bilink.data.index import known_answers
 from bilink.ensembles.mixture import MixtureScorer
-from bilink.ensembles.platt import PlattScorer
 from bilink.errors import ConfigError
+from bilink.evaluation.ranks import rank_triples
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
 from bilink.models.scorer import SIDES
-from bilink.ranking.ranks import rank_triples
 
 N, K = 7, 3
 BILINEAR = sorted(set(FAMILIES) - {"transe-l1"})
@@ -44,9 +43,7 @@ def test_a_mixture_scores_as_the_weighted_sum_of_its_members(names, dim, seed):
         expected = sum(
             weights[side][triples[:, 1], i] * model.score(triples) for i, model in enumerate(models)
         )
-        queries = mixture.queries(side, triples[:, given_column], triples[:, 1])
-        block = np.empty((len(triples), N))
-        mixture.score_block(queries, block)
+        block = mixture.scores(side, triples[:, given_column], triples[:, 1])
         found = block[np.arange(len(triples)), triples[:, answer]]
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     mean = dict.fromkeys(SIDES, (weights["head"] + weights["tail"]) / 2)
@@ -70,14 +67,14 @@ def test_a_mixture_of_one_ranks_as_its_member(graph):
 
 def test_the_mean_of_probabilities_is_just_that():
     models = [random_model("complex", 2, 0), random_model("transe", 3, 1)]
-    slopes, offsets = np.array([0.7, 2.0]), np.array([-0.5, 1.0])
-    scorer = PlattScorer([model.scorer for model in models], slopes, offsets)
+    weights, offsets = np.array([0.7, 2.0]), np.array([-0.5, 1.0])
+    same = dict.fromkeys(SIDES, np.tile(weights, (K, 1)))
+    scorer = MixtureScorer([model.scorer for model in models], same, offsets)
     triples = all_triples()
-    odds = [slopes[i] * model.score(triples) + offsets[i] for i, model in enumerate(models)]
+    odds = [weights[i] * model.score(triples) + offsets[i] for i, model in enumerate(models)]
     expected = np.mean([1 / (1 + np.exp(-x)) for x in odds], axis=0)
     np.testing.assert_allclose(scorer.score(triples), expected)
-    block = np.empty((len(triples), N))
-    scorer.score_block(scorer.queries("tail", triples[:, 0], triples[:, 1]), block)
+    block = scorer.scores("tail", triples[:, 0], triples[:, 1])
     found = block[np.arange(len(triples)), triples[:, 2]]
     np.testing.assert_allclose(found, expected)
 
@@ -85,9 +82,9 @@ def test_the_mean_of_probabilities_is_just_that():
 def test_confident_probabilities_do_not_tie():
     model = Model.empty("distmult", 1, 4, 1)
     model.entities[:, 0], model.relations[:] = [1, 18, 25, 25], 1
-    scorer = PlattScorer([model.scorer], np.ones(1), np.zeros(1))
-    block = np.empty((1, 4), dtype=scorer.dtype)
-    scorer.score_block(scorer.queries("tail", np.array([0]), np.array([0])), block)
+    same = dict.fromkeys(SIDES, np.ones((1, 1)))
+    scorer = MixtureScorer([model.scorer], same, offsets=np.zeros(1))
+    block = scorer.scores("tail", np.array([0]), np.array([0]))
     assert block[0, 1] < block[0, 2] == block[0, 3]
 
 

@@ -5,32 +5,32 @@ import pytest
 from scipy.optimize import minimize
 
 from bilink.data.index import KnownAnswers
-from bilink.ensembles.questions import Questions, ask_members
-from bilink.ensembles.stacking import fit_weights
+from bilink.ensembles.stacking import ask_members
+from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.model import Model
 
 
-def questions(n=60, rivals=6, members=3, groups=2, seed=0):
+def comparisons(n=60, wrong=6, members=3, groups=2, seed=0):
     random = np.random.default_rng(seed)
-    gaps = random.normal(-0.5, 1, (n, rivals, members)).astype(np.float32)
-    stand_for = random.normal(size=rivals).astype(np.float32)
-    return Questions("tail", random.integers(0, groups, n), gaps, stand_for)
+    gaps = random.normal(-0.5, 1, (n, wrong, members)).astype(np.float32)
+    log_counts = random.normal(size=wrong).astype(np.float32)
+    return Comparisons(random.integers(0, groups, n), gaps, log_counts)
 
 
 def plain_loss(asked, rows, weights, prior, shrinkage):
     """Minus the log-likelihood of the answers, plus the penalty; written out."""
     total = 0.0
     for i in rows:
-        logits = asked.gaps[i].astype(float) @ weights + asked.stand_for
+        logits = asked.gaps[i].astype(float) @ weights + asked.log_counts
         total += np.log(1 + np.exp(logits).sum())
     return total + shrinkage / 2 * ((weights - prior) ** 2).sum()
 
 
 @pytest.mark.parametrize("non_negative", [True, False])
 def test_weights_are_where_a_general_optimiser_finds_them(non_negative):
-    asked = questions()
+    asked = comparisons()
     scales = asked.gaps.std(axis=(0, 1))
-    unit = Questions("tail", asked.relations, asked.gaps / scales, asked.stand_for)
+    unit = Comparisons(asked.relations, asked.gaps / scales, asked.log_counts)
     found = fit_weights(asked, 3, shrinkage=0.7, non_negative=non_negative)
     bounds = [(0 if non_negative else None, None)] * 3
     everything = range(len(asked.gaps))
@@ -48,7 +48,7 @@ def test_weights_are_where_a_general_optimiser_finds_them(non_negative):
 
 
 def test_more_shrinkage_means_closer_to_the_common_weights():
-    asked = questions(groups=4)
+    asked = comparisons(groups=4)
     far = [
         np.abs(f.weights - f.common).max()
         for f in (fit_weights(asked, 4, shrinkage=s) for s in (0.1, 10.0, 1000.0))
@@ -58,17 +58,17 @@ def test_more_shrinkage_means_closer_to_the_common_weights():
 
 def test_cross_validation_shrinks_noise_and_lets_real_differences_be():
     random = np.random.default_rng(0)
-    noise = questions(n=200, groups=40, members=2)
+    noise = comparisons(n=200, groups=40, members=2)
     assert fit_weights(noise, 40).shrinkage >= 10
     gaps = random.normal(0, 1.0, (400, 5, 2)).astype(np.float32)
     relations = random.integers(0, 2, 400)
     gaps[np.arange(400), :, relations] -= 1.0  # member r knows relation r
-    fitted = fit_weights(Questions("tail", relations, gaps, np.zeros(5, np.float32)), 2)
+    fitted = fit_weights(Comparisons(relations, gaps, np.zeros(5, np.float32)), 2)
     assert fitted.weights[0, 0] > 2 * fitted.weights[0, 1]
     assert fitted.weights[1, 1] > 2 * fitted.weights[1, 0]
 
 
-def test_rivals_are_the_best_of_each_member_and_no_known_answers():
+def test_hard_negatives_are_the_best_of_each_member_and_no_known_answers():
     models = []
     for seed in (1, 2):
         empty = Model.empty("distmult", 3, 9, 2)
@@ -78,7 +78,7 @@ def test_rivals_are_the_best_of_each_member_and_no_known_answers():
     triples = np.array([(0, 0, 1), (0, 0, 2), (3, 1, 4), (5, 1, 5)])
     known = {side: KnownAnswers.of(triples, side, 9, 2) for side in ("head", "tail")}
     asked = ask_members(
-        [m.scorer for m in models], triples, known, "tail", random_rivals=4, hard_rivals=2
+        [m.scorer for m in models], triples, known, "tail", random_negatives=4, hard_negatives=2
     )
     assert asked.gaps.shape == (4, 4 + 2 * 2, 2)
     for i, (h, r, t) in enumerate(triples):
@@ -86,8 +86,8 @@ def test_rivals_are_the_best_of_each_member_and_no_known_answers():
         barred = set(triples[(triples[:, 0] == h) & (triples[:, 1] == r), 2].tolist())
         gaps = (scores - scores[:, [t]]).T
         allowed = [gaps[e] for e in range(9) if e not in barred]
-        for rival in asked.gaps[i]:
-            assert any(np.allclose(rival, other, atol=1e-5) for other in allowed)
+        for negative in asked.gaps[i]:
+            assert any(np.allclose(negative, other, atol=1e-5) for other in allowed)
         for member in range(2):
             free = [e for e in range(9) if e not in barred]
             best = sorted(free, key=lambda e, m=member: -scores[m, e])[:2]
@@ -95,14 +95,16 @@ def test_rivals_are_the_best_of_each_member_and_no_known_answers():
                 asked.gaps[i, 4 + 2 * member : 6 + 2 * member], gaps[best], atol=1e-5
             )
             barred |= set(best)
-    assert asked.stand_for[0] == pytest.approx(np.log(9 / 4))
+    assert asked.log_counts[0] == pytest.approx(np.log(9 / 4))
 
 
-def test_where_every_entity_is_an_answer_the_rivals_are_harmless():
+def test_where_every_entity_is_an_answer_the_negatives_are_harmless():
     empty = Model.empty("distmult", 2, 2, 1)
     empty.entities[:] = [[1, 2], [3, 4]]
     triples = np.array([(0, 0, 0), (0, 0, 1)])
     known = {"tail": KnownAnswers.of(triples, "tail", 2, 1)}
-    asked = ask_members([empty.scorer], triples, known, "tail", random_rivals=3, hard_rivals=2)
+    asked = ask_members(
+        [empty.scorer], triples, known, "tail", random_negatives=3, hard_negatives=2
+    )
     assert (asked.gaps == 0).all()
     assert np.isfinite(fit_weights(asked, 1, shrinkage=1.0).weights).all()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from bilink.evaluation.thresholds import accuracy_curve, choose_thresholds, cut_points
+from bilink.evaluation.classification import accuracy_curve, choose_thresholds, cut_points
 
 # Few different scores, so that there are many ties.
 EXAMPLES = st.lists(

@@ -39,9 +39,7 @@ def all_triples(model):
 @given(dim=dims, seed=seeds)
 def test_scores_are_those_of_the_papers_formula(name, dim, seed):
     model = random_model(name, dim, seed)
-    entities, relations = model.entities, model.relations
-    if hasattr(model.family.module, "export"):
-        entities, relations = model.family.module.export(entities, relations)
+    entities, relations = model.family.export(model.entities, model.relations)
     expected = [
         naive.score(name, entities[h], relations[r], entities[t]) for h, r, t in all_triples(model)
     ]
@@ -54,9 +52,7 @@ def test_query_times_candidate_is_the_score_from_both_sides(name, dim, seed):
     model = random_model(name, dim, seed)
     triples = all_triples(model)
     for side, given_column, answer in (("head", 2, 0), ("tail", 0, 2)):
-        queries = model.scorer.queries(side, triples[:, given_column], triples[:, 1])
-        block = np.empty((len(triples), len(model.entities)))
-        model.scorer.score_block(queries, block)
+        block = model.scorer.scores(side, triples[:, given_column], triples[:, 1])
         scores = block[np.arange(len(triples)), triples[:, answer]]
         np.testing.assert_allclose(scores, model.score(triples), rtol=1e-9, atol=1e-9)
 
@@ -65,52 +61,49 @@ def test_query_times_candidate_is_the_score_from_both_sides(name, dim, seed):
 @given(dim=dims, seed=seeds)
 def test_the_matrix_form_is_the_score(name, dim, seed):
     model = random_model(name, dim, seed)
-    module = model.family.module
-    lift = getattr(module, "bilinear_entities", lambda entities: entities)
-    rows = lift(model.entities)
-    expected = [
-        rows[h] @ module.matrix(model.relations[r]) @ rows[t] for h, r, t in all_triples(model)
-    ]
+    rows = model.family.form.candidates(model.entities)
+    matrices = [model.family.matrix(relation) for relation in model.relations]
+    expected = [rows[h] @ matrices[r] @ rows[t] for h, r, t in all_triples(model)]
     np.testing.assert_allclose(model.score(all_triples(model)), expected, rtol=1e-9, atol=1e-8)
 
 
 @every_model
 @pytest.mark.parametrize("side", SIDES)
 @given(dim=dims, seed=seeds)
-def test_pullbacks_match_finite_differences(name, side, dim, seed):
-    """d⟨slope, query⟩ in the entity and the relation is what the pullback says."""
+def test_backward_functions_match_finite_differences(name, side, dim, seed):
+    """d⟨gradient, query⟩ in the entity and the relation is what the backward function says."""
     model = random_model(name, dim, seed)
-    verbs = model.family.verbs
-    query_of, pullback = verbs[f"{side}_query"], verbs[f"{side}_pullback"]
+    kernels = model.family.kernels
+    query_of, backward = kernels[f"{side}_query"], kernels[f"{side}_backward"]
     entity, relation = model.entities[0], model.relations[0]
-    slope = np.random.default_rng(seed + 1).normal(size=len(entity))
+    gradient = np.random.default_rng(seed + 1).normal(size=len(entity))
 
     def value(entity, relation):
         query = np.empty_like(entity)
         query_of(entity, relation, query)
-        return slope @ query
+        return gradient @ query
 
-    entity_slope, relation_slope = np.ones_like(entity), np.ones_like(relation)
-    pullback(entity, relation, slope, entity_slope, relation_slope)  # adds to what is there
+    to_entity, to_relation = np.ones_like(entity), np.ones_like(relation)
+    backward(entity, relation, gradient, to_entity, to_relation)  # adds to what is there
     np.testing.assert_allclose(
-        entity_slope - 1, numeric_gradient(lambda x: value(x, relation), entity), atol=1e-6
+        to_entity - 1, numeric_gradient(lambda x: value(x, relation), entity), atol=1e-6
     )
     np.testing.assert_allclose(
-        relation_slope - 1, numeric_gradient(lambda x: value(entity, x), relation), atol=1e-6
+        to_relation - 1, numeric_gradient(lambda x: value(entity, x), relation), atol=1e-6
     )
 
 
 @every_model
 @given(dim=dims, seed=seeds)
-def test_slopes_of_the_comparison_match_finite_differences(name, dim, seed):
+def test_gradients_of_the_form_match_finite_differences(name, dim, seed):
     model = random_model(name, dim, seed)
-    verbs = model.family.verbs
+    kernels = model.family.kernels
     query, entity = model.entities[:2]
-    for which, at in (("query_slope", query), ("entity_slope", entity)):
+    for which, at in (("query_gradient", query), ("entity_gradient", entity)):
         out = np.ones_like(at)
-        verbs[which](query, entity, 0.7, out)
-        pair = (lambda x: (x, entity)) if which == "query_slope" else (lambda x: (query, x))
-        expected = numeric_gradient(lambda x, pair=pair: 0.7 * verbs["inner"](*pair(x)), at)
+        kernels[which](query, entity, 0.7, out)
+        pair = (lambda x: (x, entity)) if which == "query_gradient" else (lambda x: (query, x))
+        expected = numeric_gradient(lambda x, pair=pair: 0.7 * kernels["compare"](*pair(x)), at)
         np.testing.assert_allclose(out - 1, expected, atol=1e-6)
 
 
@@ -161,7 +154,7 @@ def test_float32_and_float64_agree(name):
 
 @given(dim=st.integers(1, 12), seed=seeds)
 def test_hole_keeps_norms_in_fourier_coordinates(dim, seed):
-    hole = family("hole").module
+    hole = family("hole")
     rows = np.random.default_rng(seed).normal(size=(4, dim))
     turned, _ = hole.restore(rows, rows)
     np.testing.assert_allclose(np.linalg.norm(turned, axis=1), np.linalg.norm(rows, axis=1))

@@ -1,4 +1,4 @@
-"""Twins of models beside each other: machine code that is kept on disk is linked by its name."""
+"""Reciprocal models beside each other: machine code that is kept on disk is linked by its name."""
 
 import os
 import subprocess
@@ -24,22 +24,22 @@ for name in sys.argv[1:]:
 """
 
 
-def test_no_two_verbs_have_the_same_name():
+def test_no_two_kernel_functions_have_the_same_name():
     named = {}
     for model in (x for name in FAMILIES for x in (name, name + SUFFIX)):
-        for verb in family(model).verbs.values():
-            function = getattr(verb, "py_func", verb)
+        for kernel in family(model).kernels.values():
+            function = getattr(kernel, "py_func", kernel)
             name = function.__module__, function.__qualname__
             assert named.setdefault(name, function) is function, name
 
 
 @pytest.mark.slow
-def test_code_from_the_cache_is_that_of_the_right_twin(tmp_path):
-    """Two processes compile a twin each, and a third one uses both.
+def test_code_from_the_cache_is_that_of_the_right_model(tmp_path):
+    """Two processes compile a model each, and a third one uses both.
 
-    The names that Numba gives depend on the order of a set, so that the seed of hashes is told.
+    The names that Numba gives depend on the order of a set, so that the seed of hashes is given.
     """
-    twins = ["complex-reciprocal", "transe-reciprocal"]
+    models = ["complex-reciprocal", "transe-reciprocal"]
 
     def queries(*names):
         env = {**os.environ, "BILINK_CACHE": str(tmp_path), "PYTHONHASHSEED": "0"}
@@ -49,5 +49,5 @@ def test_code_from_the_cache_is_that_of_the_right_twin(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    alone = [queries(name) for name in twins]
-    assert queries(*twins) == "".join(alone)
+    alone = [queries(name) for name in models]
+    assert queries(*models) == "".join(alone)

@@ -55,7 +55,7 @@ def test_a_file_of_a_later_version_says_to_upgrade(path):
 def test_arrays_that_do_not_fit_the_header_are_refused(path):
     header = {"format": "bilink-model", "version": "1", "model": "rescal", "dim": "3"}
     save_file({"entities": np.zeros((4, 5)), "relations": np.zeros((2, 9))}, path, metadata=header)
-    with pytest.raises(RunError, match="rows of 3 and 9"):
+    with pytest.raises(RunError, match="has 3 parameters per entity and 9"):
         load_model(path)
 
 

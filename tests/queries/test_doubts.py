@@ -15,7 +15,7 @@ from bilink.distributed.local import LocalExecutor
 from bilink.errors import ConfigError, RunError
 from bilink.models.model import Model
 from bilink.queries.doubts import FEW, doubt_facts
-from bilink.runs.crossfit import cross_fit, deal, kept_doubts
+from bilink.runs.audit import cross_fit, deal, kept_doubts
 from conftest import random_graph
 
 OPTIONS = {"epochs": 3, "threads": 1, "patience": 0}

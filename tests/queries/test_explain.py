@@ -12,8 +12,7 @@ import bilink
 from bilink.errors import ConfigError, DataError
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES, family
-from bilink.queries.explain import _paths
-from bilink.queries.influence import influences, slopes
+from bilink.queries.explain import _gradients, _paths, influences
 from bilink.training.fold_in import fold_in
 from conftest import random_graph
 
@@ -27,10 +26,10 @@ def random_model(name, dim=3, n_entities=12, n_relations=3):
 
 
 @every_model
-def test_slopes_are_those_of_finite_differences(name):
+def test_gradients_are_those_of_finite_differences(name):
     model = random_model(name)
     triples = np.array([[0, 1, 2], [3, 0, 1]])
-    found = slopes(model, triples)
+    found = _gradients(model, triples)
     for i, triple in enumerate(triples):
         places = zip((0, 1, 2), (model.entities, model.relations, model.entities), strict=True)
         for part, array in places:
@@ -52,7 +51,7 @@ def test_influence_is_the_sum_of_cosines_over_shared_rows(name):
     answer = np.array([0, 1, 2])
 
     def gradient(triple, kind, row):
-        parts = slopes(model, triple[None])
+        parts = _gradients(model, triple[None])
         places = [(0, "entity"), (1, "relation"), (2, "entity")]
         rows = [parts[p][0] for p, k in places if (k, triple[p]) == (kind, row)]
         return np.sum(rows, axis=0) if rows else None
@@ -60,7 +59,7 @@ def test_influence_is_the_sum_of_cosines_over_shared_rows(name):
     for fact, found in zip(train, influences(model, answer, train), strict=True):
         expected = 0
         for kind, row, part in (("entity", 0, 0), ("entity", 2, 2), ("relation", 1, 1)):
-            one, other = slopes(model, answer[None])[part][0], gradient(fact, kind, row)
+            one, other = _gradients(model, answer[None])[part][0], gradient(fact, kind, row)
             if other is not None:
                 expected += one @ other / (np.linalg.norm(one) * np.linalg.norm(other))
         assert found == pytest.approx(expected)
@@ -121,7 +120,7 @@ def test_members_add_up_to_the_score_above_the_average_candidate(method):
         ids = np.array([0, 1, 2])
         queries = both.scorer.queries(side, ids[[given]], ids[[1]])
         scores = np.empty((1, 12), dtype=both.scorer.dtype)
-        both.scorer.score_block(queries, scores)
+        both.scorer.query_scores(queries, scores)
         total = sum(getattr(member, side) for member in found.members)
         assert total == pytest.approx(scores[0, ids[answer]] - scores.mean(), abs=1e-4)
     assert sum(abs(member.share) for member in found.members) == pytest.approx(1)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import naive
 from bilink.ensembles.mixture import MixtureScorer
-from bilink.ensembles.platt import PlattScorer
 from bilink.errors import ConfigError, QueryStopped
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
+from bilink.models.scorer import SIDES
 from bilink.queries import byte_products, pair_scans
 from bilink.queries.bounds import Axes, least_sums, rounded
 from bilink.queries.byte_products import STEP
@@ -79,7 +79,7 @@ def test_pruned_tiles_hold_no_better_pair(name, way, monkeypatch):
     scorer = normal_model(name, 20, n, 3).scorer
     queries = scorer.fact_queries(np.arange(n), np.ones(n, dtype=int))
     scores = np.empty((n, n), dtype=scorer.dtype)
-    scorer.score_block(queries, scores)
+    scorer.query_scores(queries, scores)
     best = np.sort(np.argsort(-scores.ravel(), kind="stable")[:k])
     found = PairSearch(scorer).best(1, k, seeds=np.array([5, 9]), memory=memory)
     assert sorted(as_keys(found, n)) == best.tolist()
@@ -141,10 +141,13 @@ def test_an_ensemble_scores_pairs_as_it_scores_facts():
     n = 30
     members = [normal_model(name, 5, n, i).scorer for i, name in enumerate(("rescal", "transe"))]
     random = np.random.default_rng(0)
-    weights = {side: random.random((2, 2)) for side in ("head", "tail")}
+    weights = {side: random.random((2, 2)) for side in SIDES}
+    same = dict.fromkeys(SIDES, np.tile([0.5, 0.7], (2, 1)))
     for scorer in (
         MixtureScorer(members, weights),
-        PlattScorer(members, np.array([0.5, 0.7]), np.array([0.1, 0.2])),
+        MixtureScorer(
+            members, dict.fromkeys(SIDES, np.tile([0.5, 0.7], (5, 1))), np.array([0.1, 0.2])
+        ),
     ):
         triples = np.array([(h, 1, t) for h in range(n) for t in range(n)])
         scores = scorer.score(triples)

@@ -10,7 +10,7 @@ import pytest
 import bilink
 from bilink.ensembles.config import EnsembleConfig
 from bilink.errors import ConfigError, DataError, RunError
-from bilink.runs.converted import convert_run
+from bilink.runs.made import convert_run
 from conftest import random_graph
 
 METHODS = ("stack", "paper", "best", "average", "platt")
@@ -105,7 +105,7 @@ def test_the_papers_method_is_fitted_on_training_triples(members):
     [
         ("average", {"shrinkage": 1.0}),
         ("paper", {"sides": False}),
-        ("best", {"hard_rivals": 3}),
+        ("best", {"hard_negatives": 3}),
         ("platt", {"triples": 10}),
         ("paper", {"non_negative": False}),
     ],
@@ -114,7 +114,7 @@ def test_an_option_of_another_method_is_refused(method, options):
     with pytest.raises(ConfigError, match=f"{method!r} has no option {next(iter(options))}; it"):
         EnsembleConfig(method=method, **options)
     EnsembleConfig(method="stack", **options)
-    EnsembleConfig(method="average", triples=10, random_rivals=5, seed=3, fit="train")
+    EnsembleConfig(method="average", triples=10, random_negatives=5, seed=3, fit="train")
 
 
 def test_the_order_of_members_makes_no_difference_even_of_mixed_precision(members, tmp_path):
@@ -122,7 +122,7 @@ def test_the_order_of_members_makes_no_difference_even_of_mixed_precision(member
     runs = [members[0], bilink.load(tmp_path / "double")]
     one, other = (bilink.combine(order, shrinkage=1.0) for order in (runs, runs[::-1]))
     weights = one.scorer.weights["head"], other.scorer.weights["head"][:, ::-1]
-    np.testing.assert_allclose(*weights, rtol=0.2)  # the members name their rivals in turn
+    np.testing.assert_allclose(*weights, rtol=0.2)  # the members name their negatives in turn
     assert one.scorer.dtype == np.float64
 
 

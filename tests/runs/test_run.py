@@ -353,7 +353,7 @@ def test_questions_that_cannot_be_asked_get_a_sentence(folder):
 
 
 def test_validation_never_looks_at_test():
-    """Known test answers stay rivals in validation: else the test split would help to choose."""
+    """Known test answers stay others in validation: else the test split would help to choose."""
     from bilink.models.model import Model
     from bilink.runs.job import validation
 

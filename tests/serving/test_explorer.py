@@ -8,7 +8,7 @@ from browser import chromium, served
 from small import HOSTILE, hostile_run, large_run
 
 import bilink
-from bilink.runs.crossfit import audit
+from bilink.runs.audit import audit
 
 DOWN, ENTER, ESCAPE, TAB = "\ue015", "\ue007", "\ue00c", "\ue004"
 WRONG = [

@@ -19,8 +19,7 @@ def whole(seed, *shape):
 def model_of(name, dim, entities, relations):
     """A model of the paper's own parameters (HolE: real vectors)."""
     found = family(name)
-    if hasattr(found.module, "restore"):
-        entities, relations = found.module.restore(entities, relations)
+    entities, relations = found.restore(entities, relations)
     return Model(found, dim, entities, relations)
 
 
@@ -36,8 +35,7 @@ def random_model(name, dim, seed, n_entities=4, n_relations=2, integers=True):
 def scores(model):
     """The scoring tensor by the formulas of tests/naive.py, triple by triple."""
     entities, relations = model.entities, model.relations
-    if hasattr(model.family.module, "export"):
-        entities, relations = model.family.module.export(entities, relations)
+    entities, relations = model.family.export(entities, relations)
     name = model.family.name
     return np.array(
         [[[naive.score(name, h, r, t) for t in entities] for h in entities] for r in relations]

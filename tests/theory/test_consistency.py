@@ -103,7 +103,7 @@ def test_no_score_is_further_from_the_truth_than_its_bound(name, dtype, seed, di
     bound = error_bound(model, heads, 0)
     queries = model.scorer.queries("tail", heads, np.zeros(4, dtype=int))
     block = np.empty((4, 4), dtype=dtype)
-    model.scorer.score_block(queries, block)
+    model.scorer.query_scores(queries, block)
     truth = [
         [exact_score(name, h, model.relations[0], t) for t in model.entities]
         for h in model.entities

@@ -14,7 +14,7 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError
 from bilink.models.storage import load_model, save_model
-from bilink.runs.constructed import construct_run
+from bilink.runs.made import construct_run
 from bilink.theory.consistent_models import consistent_model, sizes
 from bilink.theory.construct import _stored, construct
 from bilink.theory.factors import Factors

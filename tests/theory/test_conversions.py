@@ -82,7 +82,7 @@ def test_every_arrow_keeps_what_it_says_at_the_size_it_says(arrow, r, n, k, seed
     assert agree(arrow.level, was, now)
     if (arrow.source, arrow.target, arrow.kind) in EXACT and "K" not in arrow.size.text:
         if arrow.target == "hole":  # as the paper's real vectors it went through a transform
-            form = made.family.module
+            form = made.family
             now = np.array(
                 [made.entities @ form.matrix(w) @ made.entities.T for w in made.relations]
             )
@@ -160,8 +160,8 @@ def test_a_larger_model_can_do_what_a_smaller_one_does(name, r, more, seed):
 def test_zeros_at_the_end_of_hole_change_its_scores():
     """Erratum 11: the footnote on growing sizes is true of HolE, but not by padding."""
     model = random_model("hole", 3, seed=1)
-    vectors = model.family.module.export(model.entities, model.relations)
-    padded = model.family.module.restore(*(np.pad(rows, ((0, 0), (0, 1))) for rows in vectors))
+    vectors = model.family.export(model.entities, model.relations)
+    padded = model.family.restore(*(np.pad(rows, ((0, 0), (0, 1))) for rows in vectors))
     assert not same_scores(
         scores(model), scores(Model(model.family, 4, *padded)), up_to_constant=True, tolerance=0.01
     )

@@ -14,7 +14,7 @@ from bilink.errors import BilinkError, RunError
 from bilink.evaluation.entity_ranking import rank_entities
 from bilink.models.model import Model
 from bilink.models.storage import load_model, save_model
-from bilink.runs.converted import convert_run
+from bilink.runs.made import convert_run
 from bilink.theory.conversions import ARROWS, convert
 
 DIM = {"rescal": 4}

@@ -2,23 +2,25 @@ import pytest
 
 from bilink.errors import ConfigError
 from bilink.training.config import (
-    TrainingConfig,
+    MarginConfig,
+    SoftmaxConfig,
     option_help,
     parse_options,
+    read_config,
 )
 
 
 def test_options_from_the_command_line_get_their_types():
     texts = ["epochs=10", "learning_rate=1", "regularization.entity=1e-3", "filter_negatives=no"]
-    config = TrainingConfig().with_options(parse_options(texts))
+    config = MarginConfig().with_options(parse_options(texts))
     assert (config.epochs, config.learning_rate) == (10, 1.0)
     assert config.regularization.entity == 1e-3
     assert config.filter_negatives is False
 
 
 def test_a_config_survives_the_way_through_plain_values():
-    config = TrainingConfig(epochs=3).with_options({"regularization": {"relation": 0.5}})
-    assert TrainingConfig().with_options(config.to_dict()) == config
+    config = MarginConfig(epochs=3).with_options({"regularization": {"relation": 0.5}})
+    assert MarginConfig().with_options(config.to_dict()) == config
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_a_config_survives_the_way_through_plain_values():
 )
 def test_impossible_options_are_refused_with_a_reason(options, message):
     with pytest.raises(ConfigError, match=message):
-        TrainingConfig().with_options(options)
+        MarginConfig().with_options(options)
 
 
 @pytest.mark.parametrize("text", ["epochs", "=5", "epochs 5"])
@@ -54,6 +56,24 @@ def test_options_without_a_value_are_refused(text):
 
 
 def test_every_option_has_a_meaning_and_can_be_set():
-    for key, default, meaning in option_help():
-        assert meaning
-        TrainingConfig().with_options({key: default})
+    for config in (MarginConfig(), SoftmaxConfig()):
+        for key, default, meaning in option_help(config):
+            assert meaning
+            assert config.with_options({key: default}) == config
+
+
+def test_another_loss_asks_for_the_other_engine_and_keeps_what_both_have():
+    config = MarginConfig(epochs=7, margin=3.0).with_options({"loss": "softmax"})
+    assert config == SoftmaxConfig(epochs=7)
+    assert config.with_options({"loss": "logistic"}) == MarginConfig(epochs=7, loss="logistic")
+
+
+def test_a_file_of_version_0_1_0_has_the_options_of_both_engines():
+    old = {"loss": "softmax", "margin": 1.0, "corrupt": "random", "device": "numpy"}
+    old |= {"questions": "weighted", "together": 4, "grain": 0.01, "negatives": 0}
+    read = read_config(old)
+    wanted = {"queries": "weighted", "answers_per_query": 4, "rounding": 0.01}
+    assert read == SoftmaxConfig(**wanted)
+    assert read_config({"loss": "margin", "batch_size": 500, "grain": 0.0}) == MarginConfig()
+    with pytest.raises(ConfigError, match="margin is an option of margin training"):
+        read_config({**old, "margin": 2.0})

@@ -6,7 +6,7 @@ import pytest
 import bilink
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES, family
-from bilink.training.fold_in import Frozen, fold_in, fold_in_slope
+from bilink.training.fold_in import Frozen, fold_in, fold_in_gradient
 from conftest import random_graph
 
 
@@ -17,14 +17,14 @@ def random_model(name, n_entities=12, n_relations=3, dim=4, seed=0):
     return Model(family(name), dim, *(random.normal(0, 0.5, shape) for shape in shapes))
 
 
-def naive_loss(score, queries, places, totals, rivals, offsets, asked, answers, weights, beta):
-    """The sums of ``fold_in_slope``, written out."""
+def naive_loss(score, queries, places, totals, negatives, offsets, asked, answers, weights, beta):
+    """The sums of ``fold_in_gradient``, written out."""
     loss = sum(
         w * np.log1p(np.exp(beta * score(q) - a))
         for q, a, w in zip(asked, answers, weights, strict=True)
     )
     for query, place, total in zip(queries, places, totals, strict=True):
-        there = zip(rivals[place], offsets[place], strict=True)
+        there = zip(negatives[place], offsets[place], strict=True)
         others = sum(np.exp(o + beta * score(q)) for q, o in there if o > -np.inf)
         right = np.exp(beta * score(query))
         loss += np.log((right + np.exp(total)) / right) + np.log((right + others) / right)
@@ -32,7 +32,7 @@ def naive_loss(score, queries, places, totals, rivals, offsets, asked, answers, 
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
-def test_the_loss_is_the_formula_and_its_slope_that_of_finite_differences(name):
+def test_the_loss_is_the_formula_and_its_gradient_that_of_finite_differences(name):
     random = np.random.default_rng(1)
     width = family(name).widths(3)[0]
     row = random.normal(size=width)
@@ -46,17 +46,17 @@ def test_the_loss_is_the_formula_and_its_slope_that_of_finite_differences(name):
         random.normal(size=5),
         random.uniform(0, 3, 5),
     )
-    kernel, inner = family(name).bind(fold_in_slope), family(name).verbs["inner"]
+    kernel, compare = family(name).bind(fold_in_gradient), family(name).kernels["compare"]
 
     def loss(at):
         return kernel(at, *data, 0.7, np.zeros(width))
 
-    assert loss(row) == pytest.approx(naive_loss(lambda q: inner(q, row), *data, 0.7))
-    slope = np.zeros(width)
-    kernel(row, *data, 0.7, slope)
+    assert loss(row) == pytest.approx(naive_loss(lambda q: compare(q, row), *data, 0.7))
+    gradient = np.zeros(width)
+    kernel(row, *data, 0.7, gradient)
     steps = 1e-6 * np.eye(width)
     expected = [(loss(row + step) - loss(row - step)) / 2e-6 for step in steps]
-    np.testing.assert_allclose(slope, expected, atol=1e-5)
+    np.testing.assert_allclose(gradient, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -75,7 +75,7 @@ def test_small_blocks_of_scores_change_no_more_than_rounding(monkeypatch):
     graph, model = random_graph(), random_model("complex")
     facts = np.array([[12, r, t] for r in range(3) for t in range(6)])
     whole = fold_in(Frozen.of(model, graph), facts, 1)
-    monkeypatch.setattr("bilink.training.fold_in._BYTES", 8 * 12 * 2)  # two questions
+    monkeypatch.setattr("bilink.models.scorer.BLOCK_MEMORY", 1)  # one question at a time
     parts = fold_in(Frozen.of(model, graph), facts, 1)
     np.testing.assert_allclose(parts.entities, whole.entities, atol=1e-4)
 
@@ -104,12 +104,10 @@ def test_a_twin_made_of_half_the_facts_answers_the_other_half(atlas):
     facts = facts[facts[:, 0] >= new]
     found = {}
     for title, model in (("folded", more), ("mean", mean)):
-        block = np.empty((len(facts), len(model.entities)), dtype=np.float32)
-        model.scorer.score_block(model.scorer.queries("tail", *facts[:, :2].T), block)
+        block = model.scorer.scores("tail", *facts[:, :2].T)
         right = block[np.arange(len(facts)), facts[:, 2]]
         found[title] = np.mean(1 / (1 + (block > right[:, None]).sum(axis=1)))
     assert found["folded"] > 2 * found["mean"]
     valid = graph.valid
-    block = np.empty((len(valid), len(more.entities)), dtype=np.float32)
-    more.scorer.score_block(more.scorer.queries("tail", valid[:, 0], valid[:, 1]), block)
+    block = more.scorer.scores("tail", valid[:, 0], valid[:, 1])
     assert (block.argmax(axis=1) >= new).mean() < 0.02

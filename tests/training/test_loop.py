@@ -6,11 +6,11 @@ import pytest
 from bilink.errors import DataError, RunError, TrainingError
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
-from bilink.training.config import TrainingConfig
+from bilink.training.config import MarginConfig
 from bilink.training.loop import fit
 from conftest import random_graph
 
-CONFIG = TrainingConfig(epochs=12, threads=1, patience=0, validate_every=2, checkpoint_seconds=0)
+CONFIG = MarginConfig(epochs=12, threads=1, patience=0, validate_every=2, checkpoint_seconds=0)
 
 
 def empty(graph, name="complex", dim=3):
@@ -155,7 +155,7 @@ def test_training_learns_a_pattern_that_can_be_seen_by_eye():
     for name in ("rescal", "hole", "complex", "transe"):
         if name == "transe":
             object.__setattr__(graph, "train", graph.train[:-1])  # a path
-        config = TrainingConfig(epochs=3000, threads=1, patience=0)
+        config = MarginConfig(epochs=3000, threads=1, patience=0)
         model = fit(empty(graph, name, 10), graph, config).model
         scores = model.score(np.array([(i, 0, j) for i in range(n) for j in range(n)]))
         best = scores.reshape(n, n).argmax(axis=1)

@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bilink._hash import draw
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
-from bilink.training.config import TrainingConfig
-from bilink.training.kernels import contains, draw
-from bilink.training.negatives import head_chances, known_table, position_pools
-from bilink.training.triple_engine import TripleEngine
+from bilink.training.config import MarginConfig
+from bilink.training.margin import MarginEngine, head_chances, known_table, position_pools
+from bilink.training.margin_kernels import contains
 from conftest import random_graph
 
 
@@ -66,10 +66,10 @@ def test_a_relation_that_holds_for_all_entities_has_no_negatives_and_does_not_ha
         "full", Vocabulary("entity", ("a", "b")), Vocabulary("relation", ("r",)), full, none, none
     )
     model = Model.empty("distmult", 2, 2, 1)
-    totals = TripleEngine(model, graph, TrainingConfig(threads=1)).run_epoch(0)
+    totals = MarginEngine(model, graph, MarginConfig(threads=1)).run_epoch(0)
     assert totals.pairs == 0
     assert (
-        TripleEngine(model, graph, TrainingConfig(threads=1, filter_negatives=False))
+        MarginEngine(model, graph, MarginConfig(threads=1, filter_negatives=False))
         .run_epoch(0)
         .pairs
         == 4
@@ -80,8 +80,8 @@ def test_a_relation_that_holds_for_all_entities_has_no_negatives_and_does_not_ha
 def test_each_positive_meets_the_asked_number_of_negatives(corrupt, negatives, expected):
     graph = random_graph()
     model = Model.empty("distmult", 2, len(graph.entities), len(graph.relations))
-    config = TrainingConfig(corrupt=corrupt, negatives=negatives, threads=2)
-    assert TripleEngine(model, graph, config).run_epoch(0).pairs == expected * len(graph.train)
+    config = MarginConfig(corrupt=corrupt, negatives=negatives, threads=2)
+    assert MarginEngine(model, graph, config).run_epoch(0).pairs == expected * len(graph.train)
 
 
 def test_plausible_negatives_stand_in_the_same_position_elsewhere():
@@ -95,10 +95,10 @@ def test_plausible_negatives_stand_in_the_same_position_elsewhere():
     for plausible in (0.0, 0.5, 1.0):
         model = Model.empty("distmult", 4, 40, 2)
         model.entities[:] = model.relations[:] = 0.5
-        config = TrainingConfig(
+        config = MarginConfig(
             margin=100.0, plausible=plausible, threads=1, corrupt="both", negatives=8
         )
-        engine = TripleEngine(model, graph, config)
+        engine = MarginEngine(model, graph, config)
         for epoch in range(5):
             engine.run_epoch(epoch)
         moved[plausible] = set(np.flatnonzero((model.entities != 0.5).any(axis=1)).tolist())

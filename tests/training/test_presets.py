@@ -54,11 +54,11 @@ def test_what_means_nothing_of_softmax_training_does_not_choose_it():
     said = {"device": "numpy", "regularization.kind": "l2"}
     assert choose("transe-l1", 100, None, said) == "margin"
     for zero in (0, 0.0, "0", "0.0"):
-        said = {"grain": zero, "dropout": {"entity": zero}, "margin": 2.0}
+        said = {"rounding": zero, "dropout": {"entity": zero}, "margin": 2.0}
         assert choose("complex", 100, None, said) == "margin"
 
 
-def test_a_twin_is_trained_as_its_model():
+def test_a_reciprocal_model_is_trained_as_its_model():
     for name in PRESETS:
         assert preset(name, "transe-reciprocal") == preset(name, "transe")
 
@@ -71,10 +71,10 @@ def test_a_large_graph_gets_a_sample_of_negatives():
 
 def test_other_questions_than_weighted_ones_come_in_no_parts():
     sampled = preset("sampled", "complex")
-    assert sampled.together > 0
-    assert sampled.with_options({"questions": "per-fact"}).together == 0
-    with pytest.raises(ConfigError, match="together=2"):
-        sampled.with_options({"questions": "per-fact", "together": 2})
+    assert sampled.answers_per_query > 0
+    assert sampled.with_options({"queries": "per-fact"}).answers_per_query == 0
+    with pytest.raises(ConfigError, match="answers_per_query"):
+        sampled.with_options({"queries": "per-fact", "answers_per_query": 2})
 
 
 def test_a_preset_can_be_named_and_changed():

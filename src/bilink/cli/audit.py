@@ -46,7 +46,7 @@ def audit(
     an audit that was interrupted.
     """
     from bilink.distributed.executor import executor_for
-    from bilink.runs.crossfit import audit as find_doubts
+    from bilink.runs.audit import audit as find_doubts
     from bilink.runs.loading import load
     from bilink.training.config import parse_options
 

@@ -38,8 +38,8 @@ def calibrate(
     The result stays in the run folder, where queries find it. For example:
     `bilink calibrate runs/first --plot reliability.png`.
     """
-    from bilink.ensembles.calibration import compare_calibrations
-    from bilink.ensembles.reliability_picture import draw_reliability
+    from bilink.evaluation.calibration import compare_calibrations
+    from bilink.evaluation.reliability import draw_reliability
     from bilink.runs.loading import load
 
     check_picture(plot, "--plot")

@@ -37,10 +37,10 @@ def ensemble(
     allow_negative: Annotated[
         bool, typer.Option("--allow-negative", help="Let a weight become negative.")
     ] = False,
-    hard_rivals: Annotated[
+    hard_negatives: Annotated[
         int, typer.Option(help="Best wrong answers of each member to learn from.")
     ] = 8,
-    seed: Annotated[int, typer.Option(help="Seed of the random rivals.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random negatives.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a former run.")] = False,
     csv_file: Annotated[
         Path | None,
@@ -70,7 +70,7 @@ def ensemble(
         shrinkage=shrinkage,
         sides=not same_sides,
         non_negative=not allow_negative,
-        hard_rivals=hard_rivals,
+        hard_negatives=hard_negatives,
         seed=seed,
     )
     questions = 2 * min(config.triples, len(members[0].graph.split(config.fit)))

@@ -97,7 +97,7 @@ def convert(
     `bilink evaluate runs/as-rescal`, which finds the same ranks.
     """
     from bilink.models.registry import family
-    from bilink.runs.converted import convert_run
+    from bilink.runs.made import convert_run
 
     found = convert_run(run, to, out, construction=construction, dim=dim, force=force)
     if json:

@@ -104,7 +104,7 @@ def construct(
     `bilink evaluate runs/consistent`.
     """
     from bilink.data.loading import load_graph
-    from bilink.runs.constructed import construct_run
+    from bilink.runs.made import construct_run
 
     graph = load_graph(data, columns=columns, separator=separator)
     source = {"source": data, "columns": columns, "separator": separator}

@@ -45,10 +45,6 @@ def train(
         str | None,
         typer.Option(help="With --model auto: the time for all of it, such as 10m or 1h."),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="Softmax training on torch: cpu, cuda or cuda:1 [NumPy on the CPU]."),
-    ] = None,
     options: Options = None,
     config: Annotated[
         Path | None, typer.Option(help="Repeat the run of this config.toml; --set overrides it.")
@@ -73,21 +69,19 @@ def train(
     from bilink.runs.job import prepare
     from bilink.training.config import parse_options
 
-    said = parse_options(options or [])
-    if device is not None:
-        said["device"] = device
+    given = parse_options(options or [])
     if list_options:
-        _list_options(model or "complex", preset, said)
+        _list_options(model or "complex", preset, given)
         return
     if model == "auto" or budget is not None:
-        more = said or preset or config or dim or dry_run
+        more = given or preset or config or dim or dry_run
         _train_auto(data, model, budget, out, force, more, columns=columns, separator=separator)
         return
     job = prepare(
         data,
         model,
         dim,
-        said,
+        given,
         preset=preset,
         former=read_config_file(config) if config is not None else None,
         columns=columns,
@@ -95,7 +89,7 @@ def train(
     )
     complain(repr(job.graph))
     plan = job.plan()
-    _show_plan(plan, job.config.dim, job.config.training.softmax)
+    _show_plan(plan, job.config.dim, job.config.training.loss == "softmax")
     if dry_run:
         return
     out = out or Path("runs") / f"{job.graph.name}-{job.config.model}"
@@ -162,15 +156,15 @@ def resume(
         _report(result)
 
 
-def _list_options(model: str, name: str | None, said: dict[str, str]) -> None:
+def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
     from bilink.errors import ConfigError
     from bilink.training.config import option_help
     from bilink.training.presets import choose, preset
 
     if model == "auto":
         raise ConfigError("auto takes a --budget and chooses all options; name a model")
-    name = name or choose(model, 100, None, said)
-    config = preset(name, model).with_options(said)
+    name = name or choose(model, 100, None, given)
+    config = preset(name, model).with_options(given)
     found = table(("option", f"default ({name})", "meaning"), option_help(config))
     found.columns[-1].justify = "left"
     console.print(found)

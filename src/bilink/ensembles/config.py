@@ -15,8 +15,15 @@ METHODS: dict[str, str] = {
 }
 _COMMON = {"method", "fit", "seed"}  # options that every method has
 _OWN: dict[str, set[str]] = {
-    "stack": {"shrinkage", "sides", "non_negative", "random_rivals", "hard_rivals", "triples"},
-    "average": {"random_rivals", "triples"},
+    "stack": {
+        "shrinkage",
+        "sides",
+        "non_negative",
+        "random_negatives",
+        "hard_negatives",
+        "triples",
+    },
+    "average": {"random_negatives", "triples"},
 }
 
 
@@ -29,8 +36,8 @@ class EnsembleConfig:
     shrinkage: float = 0.0  # towards the weights of all relations; 0 is chosen by cross-validation
     sides: bool = True  # whether heads and tails have weights of their own
     non_negative: bool = True
-    random_rivals: int = 40
-    hard_rivals: int = 8  # from each member
+    random_negatives: int = 40
+    hard_negatives: int = 8  # from each member
     triples: int = 50_000  # at most so many are asked about
     seed: int = 0
 
@@ -41,7 +48,13 @@ class EnsembleConfig:
             object.__setattr__(self, "fit", "train" if self.method == "paper" else "valid")
         if self.fit not in ("valid", "train"):
             raise ConfigError(f"fit must be valid or train, not {self.fit!r}")
-        limits = {"shrinkage": 0, "random_rivals": 1, "hard_rivals": 0, "triples": 1, "seed": 0}
+        limits = {
+            "shrinkage": 0,
+            "random_negatives": 1,
+            "hard_negatives": 0,
+            "triples": 1,
+            "seed": 0,
+        }
         for name, least in limits.items():
             if not least <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
@@ -64,7 +77,9 @@ class EnsembleConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "EnsembleConfig":
-        """The opposite of ``to_dict``."""
+        """The opposite of ``to_dict``; options of version 0.1.0 are understood."""
+        former = {"random_rivals": "random_negatives", "hard_rivals": "hard_negatives"}
+        values = {former.get(name, name): value for name, value in values.items()}
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
             raise ConfigError(f"unknown ensemble option {sorted(unknown)[0]!r}")

@@ -1,20 +1,21 @@
-"""From members to one scorer: the relation-level ensemble and its simpler rivals."""
+"""From members to one scorer: the relation-level ensemble and simpler baselines."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from bilink._random import Stream, generator
 from bilink.data.graph import Graph
 from bilink.data.index import known_answers
 from bilink.data.negatives import sample_negatives
 from bilink.ensembles.config import EnsembleConfig
 from bilink.ensembles.mixture import MixtureScorer, Weights, check_members
-from bilink.ensembles.platt import PlattScorer, fit_platt
-from bilink.ensembles.questions import Questions, ask_members
-from bilink.ensembles.stacking import fit_weights
+from bilink.ensembles.stacking import ask_members
 from bilink.errors import DataError
+from bilink.evaluation.calibration import fit_platt
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
+from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.scorer import SIDES, Scorer
 
 Progress = Callable[[int], None]
@@ -36,7 +37,7 @@ def fit_ensemble(
             f"{other} (--fit {other})"
         )
     if config.method == "platt":
-        return PlattScorer(members, *_platt(members, graph, config))
+        return MixtureScorer(members, *_platt(members, graph, config))
     methods = {"stack": _stack, "paper": _paper, "best": _best, "average": _average}
     return MixtureScorer(members, methods[config.method](members, graph, config, progress))
 
@@ -44,9 +45,9 @@ def fit_ensemble(
 def _stack(
     members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
 ) -> Weights:
-    def weights(questions: Questions) -> np.ndarray:
+    def weights(comparisons: Comparisons) -> np.ndarray:
         return fit_weights(
-            questions,
+            comparisons,
             len(graph.relations),
             shrinkage=config.shrinkage,
             non_negative=config.non_negative,
@@ -62,10 +63,10 @@ def _stack(
 
 def _ask(
     members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
-) -> list[Questions]:
+) -> list[Comparisons]:
     triples = graph.split(config.fit)
     if len(triples) > config.triples:
-        random = np.random.default_rng([config.seed, 3])
+        random = generator(config.seed, Stream.ENSEMBLE_SAMPLE)
         triples = triples[np.sort(random.choice(len(triples), config.triples, replace=False))]
     known = known_answers(graph, VALIDATION_FILTER)
     return [
@@ -74,8 +75,8 @@ def _ask(
             triples,
             known,
             side,
-            random_rivals=config.random_rivals,
-            hard_rivals=config.hard_rivals,
+            random_negatives=config.random_negatives,
+            hard_negatives=config.hard_negatives,
             seed=config.seed,
             progress=progress,
         )
@@ -83,20 +84,19 @@ def _ask(
     ]
 
 
-def _joined(asked: Sequence[Questions]) -> Questions:
-    return Questions(
-        asked[0].side,
-        np.concatenate([q.relations for q in asked]),
-        np.concatenate([q.gaps for q in asked]),
-        asked[0].stand_for,
+def _joined(asked: Sequence[Comparisons]) -> Comparisons:
+    return Comparisons(
+        np.concatenate([side.relations for side in asked]),
+        np.concatenate([side.gaps for side in asked]),
+        asked[0].log_counts,
     )
 
 
 def _average(
     members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
 ) -> Weights:
-    """One over the standard deviation of each member's score gaps to random rivals."""
-    gaps = _joined(_ask(members, graph, config, progress)).gaps[:, : config.random_rivals]
+    """One over the standard deviation of each member's score gaps to random negatives."""
+    gaps = _joined(_ask(members, graph, config, progress)).gaps[:, : config.random_negatives]
     deviations = np.maximum(gaps.std(axis=(0, 1), dtype=np.float64), 1e-12)
     weights = np.tile(1 / deviations, (len(graph.relations), 1))
     return dict.fromkeys(SIDES, weights)
@@ -152,7 +152,11 @@ def _examples(
     """Each member's scores of true and corrupted triples, their labels and their relations."""
     true = graph.split(config.fit)
     false = sample_negatives(
-        graph, true, [config.seed, 4], known=VALIDATION_FILTER, plausible=False
+        graph,
+        true,
+        [config.seed, Stream.ENSEMBLE_NEGATIVES],
+        known=VALIDATION_FILTER,
+        plausible=False,
     )
     triples = np.concatenate([true, false])
     scores = np.stack([member.score(triples) for member in members], axis=1).astype(np.float64)
@@ -166,8 +170,8 @@ def _examples(
 
 def _platt(
     members: Sequence[Scorer], graph: Graph, config: EnsembleConfig
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each member the slope and offset that make its scores log-odds."""
+) -> tuple[Weights, np.ndarray]:
+    """For each member the weight and offset that make its scores log-odds, in all relations."""
     features, labels, _ = _examples(members, graph, config)
-    slopes, offsets = zip(*(fit_platt(column, labels) for column in features.T), strict=True)
-    return np.array(slopes), np.array(offsets)
+    weights, offsets = zip(*(fit_platt(column, labels) for column in features.T), strict=True)
+    return dict.fromkeys(SIDES, np.tile(weights, (len(graph.relations), 1))), np.array(offsets)

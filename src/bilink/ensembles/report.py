@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bilink._extras import needs
+from bilink._plot import new_figure, save_figure
+from bilink._random import Stream, generator
 from bilink.data.graph import Graph
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.models.scorer import SIDES
@@ -37,7 +38,7 @@ def weight_shares(
 
 def _deviations(scorer: MixtureScorer, graph: Graph, seed: int) -> np.ndarray:
     """For each relation and member, how far the scores of random triples lie apart."""
-    random = np.random.default_rng([seed, 5])
+    random = generator(seed, Stream.SHARES)
     k, n = len(graph.relations), len(graph.entities)
     relations = np.repeat(np.arange(k, dtype=np.int32), SAMPLE)
     triples = random.integers(0, n, (len(relations), 3), dtype=np.int32)
@@ -48,10 +49,8 @@ def _deviations(scorer: MixtureScorer, graph: Graph, seed: int) -> np.ndarray:
 
 def draw_shares(rows: list[dict[str, Any]], names: Sequence[str], path: Path) -> None:
     """A picture of the thirty most frequent relations: one bar each, one colour per member."""
-    with needs("matplotlib", extra="plot", purpose="the picture of an ensemble"):
-        from matplotlib.figure import Figure
     shown = rows[:30]
-    figure = Figure(figsize=(10, 1.2 + 0.28 * len(shown)), layout="constrained")
+    figure = new_figure("the picture of an ensemble", figsize=(10, 1.2 + 0.28 * len(shown)))
     axes = figure.subplots(1, 2, sharey=True)
     places = np.arange(len(shown))[::-1]
     for axis, side in zip(axes, SIDES, strict=True):
@@ -67,7 +66,7 @@ def draw_shares(rows: list[dict[str, Any]], names: Sequence[str], path: Path) ->
     axes[0].set_ylim(-0.6, len(shown) - 0.4)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(names), frameon=False)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path, dpi=150)
 
 
 def _short(name: str, width: int = 50) -> str:

@@ -1,169 +1,130 @@
-"""Relation-level weights: a logistic regression that chooses the answer among its rivals.
+"""What the weights of an ensemble are fitted on: questions, their answers and some negatives."""
 
-For each relation and side, the weights w maximise the likelihood of the answers under a softmax
-over the members' weighted scores, less λ/2 ‖w − w₀‖², where w₀ are the weights fitted to all
-relations together.  So relations with few held-out triples keep close to what is good in general.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from bilink._hash import draw
 from bilink._jit import kernel
-from bilink.ensembles.questions import Questions
+from bilink._random import Stream, seeds
+from bilink._threads import cores, single_threaded_blas
+from bilink.data.graph import COLUMNS
+from bilink.data.index import KnownAnswers
+from bilink.evaluation.regression import Comparisons
+from bilink.models.scorer import Scorer, Side
 
-SHRINKAGES = (1.0, 3.0, 10.0, 30.0, 100.0)  # tried where none is given
-_STEPS = 50
-_NEAR = 1e-2  # a step so small, of weights in standard deviations, is the last one
-_FOLDS = 2
-NonNegative = bool | Sequence[bool]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Weights for each relation, those of all relations together, and the λ between the two."""
-
-    weights: np.ndarray  # one row per relation
-    common: np.ndarray
-    shrinkage: float
+TRIES = 100  # draws before a negative is given up: all entities may be answers
+_BYTES = 64 * 2**20  # of scores at once, in each thread
 
 
-def fit_weights(
-    questions: Questions,
-    n_relations: int,
+def ask_members(
+    members: Sequence[Scorer],
+    triples: np.ndarray,
+    known: Mapping[str, KnownAnswers],
+    side: Side,
     *,
-    shrinkage: float = 0.0,
-    non_negative: NonNegative = True,
+    random_negatives: int,
+    hard_negatives: int,
     seed: int = 0,
-) -> Fit:
-    """Fit the weights of one side; a ``shrinkage`` of 0 is chosen by cross-validation.
+    progress: Callable[[int], None] | None = None,
+) -> Comparisons:
+    """Hide one side of each triple; let each member name its hardest negatives, and draw some.
 
-    Members are first brought to one scale, so that the penalty means the same for each.
-    ``non_negative`` holds for all weights, or says for each member whether it does.
+    Known answers are no negatives.
     """
-    gaps = questions.gaps
-    scales = np.maximum(gaps.std(axis=(0, 1), dtype=np.float64), 1e-12)
-    scaled = gaps / scales.astype(np.float32)
-    data = _Data(scaled, questions.stand_for, questions.relations.astype(np.int64), n_relations)
-    common = _fit_common(data, non_negative)
-    if shrinkage == 0:
-        shrinkage = _best_shrinkage(data, non_negative, seed)
-    prior = np.tile(common, (n_relations, 1))
-    weights = _fit(data, shrinkage, prior, prior, non_negative)
-    return Fit(weights / scales, common / scales, shrinkage)
+    given, answer = COLUMNS[side]
+    n = members[0].n_entities
+    negatives = random_negatives + hard_negatives * len(members)
+    gaps = np.empty((len(triples), negatives, len(members)), dtype=np.float32)
+    start, stop = known[side].spans(triples[:, given], triples[:, 1])
+    order = np.argsort(triples[:, 1], kind="stable")  # a relation's parameters stay in the cache
+    dtype = np.result_type(*(member.dtype for member in members))
+    size = max(1, _BYTES // (dtype.itemsize * n * len(members)))
+    blocks = iter([order[i : i + size] for i in range(0, len(order), size)])
 
+    def work() -> None:
+        for rows in blocks:
+            scores = np.empty((len(members), len(rows), n), dtype=dtype)
+            for member, block in zip(members, scores, strict=True):
+                queries = member.queries(side, triples[rows, given], triples[rows, 1])
+                member.query_scores(queries, block)
+            _fill_gaps(
+                scores,
+                triples[rows, answer],
+                known[side].answers,
+                start[rows],
+                stop[rows],
+                random_negatives,
+                hard_negatives,
+                seeds(seed, Stream.ENSEMBLE_DRAWS, int(rows[0])).generate_state(1, np.uint64)[0],
+                rows,
+                gaps,
+            )
+            if progress:
+                progress(len(rows))
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    gaps: np.ndarray
-    stand_for: np.ndarray
-    groups: np.ndarray
-    n_groups: int
-
-    def part(self, where: np.ndarray) -> "_Data":
-        return _Data(self.gaps[where], self.stand_for, self.groups[where], self.n_groups)
-
-    def regrouped(self, groups: np.ndarray, n_groups: int) -> "_Data":
-        return _Data(self.gaps, self.stand_for, groups, n_groups)
-
-
-def _fit_common(data: "_Data", non_negative: NonNegative) -> np.ndarray:
-    """The weights of all relations together."""
-    members = data.gaps.shape[2]
-    together = data.regrouped(np.zeros(len(data.gaps), dtype=np.int64), 1)
-    return _fit(together, 1e-3, np.zeros((1, members)), np.ones((1, members)), non_negative)[0]
-
-
-def _best_shrinkage(data: "_Data", non_negative: NonNegative, seed: int) -> float:
-    """The λ whose weights give the held-out part of the questions the best likelihood."""
-    fold = np.random.default_rng(seed).integers(0, _FOLDS, len(data.gaps))
-    losses = dict.fromkeys(SHRINKAGES, 0.0)
-    for i in range(_FOLDS):
-        seen, held_out = data.part(fold != i), data.part(fold == i)
-        weights = prior = np.tile(_fit_common(seen, non_negative), (data.n_groups, 1))
-        for shrinkage in reversed(SHRINKAGES):  # from the prior outwards, each from the last
-            weights = _fit(seen, shrinkage, prior, weights, non_negative)
-            losses[shrinkage] += _slopes(held_out, weights)[0].sum()
-    return min(losses, key=lambda shrinkage: losses[shrinkage])
-
-
-def _fit(
-    data: _Data, shrinkage: float, prior: np.ndarray, start: np.ndarray, non_negative: NonNegative
-) -> np.ndarray:
-    """Newton's method for all groups at once, each with its own step length."""
-    eye = np.eye(prior.shape[1])
-
-    def loss_of(losses: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return losses + shrinkage / 2 * ((weights - prior) ** 2).sum(axis=1)
-
-    weights, length = start.copy(), np.ones(len(start))
-    losses, slopes, curves = _slopes(data, weights)
-    value = loss_of(losses, weights)
-    for _ in range(_STEPS):
-        slope = slopes + shrinkage * (weights - prior)
-        stuck = (weights <= 0) & (slope > 0) & np.asarray(non_negative)
-        curve = curves + shrinkage * eye
-        curve[stuck[:, :, None] | stuck[:, None, :]] = 0
-        curve += stuck[:, :, None] * eye
-        step = np.linalg.solve(curve, np.where(stuck, 0, slope)[:, :, None])[:, :, 0]
-        near = np.abs(step).max(initial=0) < _NEAR or length.max(initial=0) < 1e-3
-        tried = weights - length[:, None] * step
-        tried = np.where(non_negative, np.maximum(tried, 0), tried)
-        found = _slopes(data, tried)
-        new = loss_of(found[0], tried)
-        better = new <= value
-        length = np.where(better, np.minimum(1, 2 * length), length / 4)
-        weights = np.where(better[:, None], tried, weights)
-        slopes = np.where(better[:, None], found[1], slopes)
-        curves = np.where(better[:, None, None], found[2], curves)
-        value = np.where(better, new, value)
-        if near:  # and this step has squared the distance
-            break
-    return weights
-
-
-def _slopes(data: _Data, weights: np.ndarray) -> Sequence[np.ndarray]:
-    """Loss, gradient and Hessian of each group's likelihood."""
-    m = weights.shape[1]
-    losses = np.zeros(data.n_groups)
-    slopes, curves = np.zeros((data.n_groups, m)), np.zeros((data.n_groups, m, m))
-    _add_slopes(data.gaps, data.stand_for, data.groups, weights, losses, slopes, curves)
-    return losses, slopes, curves
+    threads = cores()
+    with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+        for job in [pool.submit(work) for _ in range(threads)]:
+            job.result()
+    log_counts = np.zeros(negatives, dtype=np.float32)
+    log_counts[:random_negatives] = np.log(max(1.0, n / max(1, random_negatives)))
+    return Comparisons(triples[:, 1], gaps, log_counts)
 
 
 @kernel
-def _add_slopes(gaps, stand_for, groups, weights, losses, slopes, curves):
-    """For each question, log(1 + Σ exp(w · gap)) and its first two derivatives in w."""
-    count, rivals, members = gaps.shape
-    logits = np.empty(rivals)
-    mean = np.empty(members)
+def _fill_gaps(
+    scores, answers, known, start, stop, random_negatives, hard_negatives, seed, rows, gaps
+):
+    """gaps[rows[i], j, m] = score of negative j − score of the answer, by member m.
+
+    A negative that is not to be found, because all entities are answers, is the answer itself.
+    """
+    members, count, n = scores.shape
+    random = np.array([seed], dtype=np.uint64)
+    barred = np.zeros(n, dtype=np.bool_)
+    best = np.empty(max(1, hard_negatives), dtype=np.int64)
     for i in range(count):
-        g = groups[i]
-        top = 0.0  # the answer's own logit
-        for j in range(rivals):
-            logits[j] = stand_for[j]
+        answer = answers[i]
+        barred[answer] = True
+        for k in range(start[i], stop[i]):
+            barred[known[k]] = True
+        row = rows[i]
+        for j in range(random_negatives):
+            other, tries = draw(random, n), 0
+            while barred[other] and tries < TRIES:
+                other, tries = draw(random, n), tries + 1
+            if barred[other]:
+                other = answer
             for m in range(members):
-                logits[j] += weights[g, m] * gaps[i, j, m]
-            top = max(top, logits[j])
-        total = np.exp(-top)
-        for j in range(rivals):
-            logits[j] = np.exp(logits[j] - top)
-            total += logits[j]
-        losses[g] += top + np.log(total)
-        mean[:] = 0
-        for j in range(rivals):
-            share = logits[j] / total
-            for a in range(members):
-                weighted = share * gaps[i, j, a]
-                mean[a] += weighted
-                for b in range(a + 1):
-                    curves[g, a, b] += weighted * gaps[i, j, b]
-        for a in range(members):
-            slopes[g, a] += mean[a]
-            for b in range(a + 1):
-                curves[g, a, b] -= mean[a] * mean[b]
-    for g in range(losses.shape[0]):
-        for a in range(members):
-            for b in range(a):
-                curves[g, b, a] = curves[g, a, b]
+                gaps[row, j, m] = scores[m, i, other] - scores[m, i, answer]
+        for member in range(members):
+            found = _find_best(scores[member, i], barred, best[:hard_negatives])
+            for j in range(hard_negatives):
+                other = best[j] if j < found else answer
+                place = random_negatives + member * hard_negatives + j
+                for m in range(members):
+                    gaps[row, place, m] = scores[m, i, other] - scores[m, i, answer]
+                if j < found:
+                    barred[other] = True  # the next member names others
+        # All that this question has barred is free again.
+        barred[:] = False
+
+
+@kernel
+def _find_best(row, barred, best):
+    """Fill ``best`` with the places of the largest entries that are free, and count them."""
+    found = 0
+    for j in range(row.shape[0]):
+        if found == best.shape[0] and (found == 0 or not row[j] > row[best[found - 1]]):
+            continue
+        if barred[j]:
+            continue
+        place = found if found < best.shape[0] else found - 1
+        found = place + 1
+        while place > 0 and row[best[place - 1]] < row[j]:
+            best[place] = best[place - 1]
+            place -= 1
+        best[place] = j
+    return found

@@ -13,8 +13,8 @@ from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.statistics import CATEGORIES, categories
 from bilink.errors import DataError
 from bilink.evaluation.metrics import HITS, gains, rank_metrics
+from bilink.evaluation.ranks import Ranks, rank_triples, tie_rule
 from bilink.models.scorer import SIDES, Scorer, Side
-from bilink.ranking.ranks import Ranks, rank_triples, tie_rule
 
 RESAMPLES = 1000
 VALIDATION_FILTER = ("train", "valid")  # where something is chosen: test is not looked at

@@ -63,3 +63,9 @@ def binary_metrics(labels: np.ndarray, margins: np.ndarray) -> dict[str, float]:
         precision = true_so_far / (true_so_far + false_so_far)
         found["average_precision"] = float(true @ precision) / positives
     return found
+
+
+def groups(relations: np.ndarray) -> list[np.ndarray]:
+    """The rows of each relation that occurs."""
+    order = np.argsort(relations, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(relations[order])) + 1) if len(order) else []

@@ -1,18 +1,25 @@
 """How good probabilities are: of what is called 70 % likely, 70 % should be true."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bilink._plot import new_figure, save_figure
+from bilink._random import Stream, generator
 from bilink.errors import ConfigError, DataError
-from bilink.evaluation.thresholds import groups
+from bilink.evaluation.metrics import groups
 
 BINS = 15
 LEAST = 20  # triples in a bin of one relation
 DRAWS = 5  # of truths from the probabilities themselves, to see what chance alone makes
 _TINY = 1e-15
+COLOURS = ("#adb5bd", "#c1121f", "#2a6f97")  # the plain sigmoid, one line for all, ours
+TITLES = {"sigmoid": "plain sigmoid", "global": "one line for all", "platt": "a line per relation"}
+ASKED = {"facts": "is this fact true?", "answers": "is this answer right?"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +108,7 @@ def chance_ece(
 
     The first over all triples, the second within relations.
     """
-    random = np.random.default_rng([seed, 7])
+    random = generator(seed, Stream.RELIABILITY)
     found = []
     for _ in range(DRAWS):
         truths = random.random(len(probabilities)) < probabilities
@@ -116,3 +123,36 @@ def _places(p: np.ndarray, bins: int) -> np.ndarray:
     _, place, counts = np.unique(p, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
     return np.minimum((middle * bins / len(p)).astype(np.int64), bins - 1)[place]
+
+
+def draw_reliability(comparisons: list[dict[str, Any]], path: Path) -> None:
+    """One panel for each result of ``compare_calibrations``, one curve for each method."""
+    count = len(comparisons)
+    figure = new_figure("the picture of a calibration", figsize=(4.2 * count, 4.4))
+    panels = figure.subplots(1, count, squeeze=False)[0]
+    for axes, found in zip(panels, comparisons, strict=True):
+        _draw_panel(axes, found)
+    save_figure(figure, path)
+
+
+def _draw_panel(axes: Any, found: Mapping[str, Any]) -> None:
+    axes.plot([0, 1], [0, 1], color="#dee2e6", linewidth=1, zorder=0)
+    for colour, (name, result) in zip(COLOURS, found["results"].items(), strict=False):
+        title = TITLES.get(name, name)
+        error = f"{title}: {result['ece_within_relations']:.3f}"
+        x = [part["predicted"] for part in result["bins"]]
+        y = [part["observed"] for part in result["bins"]]
+        axes.plot(x, y, "o-", color=colour, label=error, markersize=4, linewidth=1.6)
+    heading = found.get("title", ASKED[found["asked"]])
+    axes.set_title(heading, loc="left", fontsize=10)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xlabel("probability")
+    axes.set_ylabel(f"share of true triples ({found['split']})")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(
+        title="error within relations",
+        fontsize=8,
+        title_fontsize=8,
+        frameon=False,
+        loc="upper left",
+    )

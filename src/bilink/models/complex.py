@@ -7,12 +7,12 @@ would be symmetric.
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models.inner import DOT
+from bilink._jit import kernel_function
+from bilink.models.form import INNER_PRODUCT
 
 NAME = "complex"
 TITLE = "ComplEx"
-COMPARISON = DOT
+FORM = INNER_PRODUCT
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -20,51 +20,51 @@ def widths(dim: int) -> tuple[int, int]:
     return 2 * dim, 2 * dim
 
 
-@verb
+@kernel_function
 def tail_query(head, relation, query):
-    """Q = h r."""
+    """q = h r."""
     d = query.shape[0] // 2
     for k in range(d):
         query[k] = head[k] * relation[k] - head[d + k] * relation[d + k]
         query[d + k] = head[k] * relation[d + k] + head[d + k] * relation[k]
 
 
-@verb
+@kernel_function
 def head_query(tail, relation, query):
-    """Q = t r̄."""
+    """q = t r̄."""
     d = query.shape[0] // 2
     for k in range(d):
         query[k] = tail[k] * relation[k] + tail[d + k] * relation[d + k]
         query[d + k] = tail[d + k] * relation[k] - tail[k] * relation[d + k]
 
 
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope g in q = h r back: g r̄ to h, g h̄ to r."""
-    d = slope.shape[0] // 2
+@kernel_function
+def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
+    """Carry the gradient g in q = h r back: g r̄ to h, g h̄ to r."""
+    d = gradient.shape[0] // 2
     for k in range(d):
-        x, y = slope[k], slope[d + k]
-        head_slope[k] += x * relation[k] + y * relation[d + k]
-        head_slope[d + k] += y * relation[k] - x * relation[d + k]
-        relation_slope[k] += x * head[k] + y * head[d + k]
-        relation_slope[d + k] += y * head[k] - x * head[d + k]
+        x, y = gradient[k], gradient[d + k]
+        head_gradient[k] += x * relation[k] + y * relation[d + k]
+        head_gradient[d + k] += y * relation[k] - x * relation[d + k]
+        relation_gradient[k] += x * head[k] + y * head[d + k]
+        relation_gradient[d + k] += y * head[k] - x * head[d + k]
 
 
-@verb
-def head_pullback(tail, relation, slope, tail_slope, relation_slope):
-    """Carry the slope g in q = t r̄ back: g r to t, ḡ t to r."""
-    d = slope.shape[0] // 2
+@kernel_function
+def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
+    """Carry the gradient g in q = t r̄ back: g r to t, ḡ t to r."""
+    d = gradient.shape[0] // 2
     for k in range(d):
-        x, y = slope[k], slope[d + k]
-        tail_slope[k] += x * relation[k] - y * relation[d + k]
-        tail_slope[d + k] += y * relation[k] + x * relation[d + k]
-        relation_slope[k] += x * tail[k] + y * tail[d + k]
-        relation_slope[d + k] += x * tail[d + k] - y * tail[k]
+        x, y = gradient[k], gradient[d + k]
+        tail_gradient[k] += x * relation[k] - y * relation[d + k]
+        tail_gradient[d + k] += y * relation[k] + x * relation[d + k]
+        relation_gradient[k] += x * tail[k] + y * tail[d + k]
+        relation_gradient[d + k] += x * tail[d + k] - y * tail[k]
 
 
-@verb
-def cube_slope(row, weight, out):
-    """Out += weight times the slope of Σ|xₖ|³ over complex numbers."""
+@kernel_function
+def cube_gradient(row, weight, out):
+    """out += weight times the gradient of Σ|xₖ|³ over complex numbers."""
     d = row.shape[0] // 2
     triple = weight * row.dtype.type(3)
     for k in range(d):

@@ -1,18 +1,18 @@
 """CP (Hitchcock, 1927): s = Σₖ aₖ rₖ bₖ, where an entity is another vector as head and as tail.
 
 A row holds the vector as head in its first half and the vector as tail in its second.  Alone, CP
-learns little of an entity that stands on one side only; its twin ``cp-reciprocal`` joins the two
-(Lacroix et al., 2018).
+learns little of an entity that stands on one side only; its reciprocal model,
+``cp-reciprocal``, joins the two (Lacroix et al., 2018).
 """
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models.inner import DOT
+from bilink._jit import kernel_function
+from bilink.models.form import INNER_PRODUCT
 
 NAME = "cp"
 TITLE = "CP"
-COMPARISON = DOT
+FORM = INNER_PRODUCT
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -20,40 +20,40 @@ def widths(dim: int) -> tuple[int, int]:
     return 2 * dim, dim
 
 
-@verb
+@kernel_function
 def tail_query(head, relation, query):
-    """Q = (0, a ∘ r), where the head is (a, b)."""
+    """q = (0, a ∘ r), where the head is (a, b)."""
     d = relation.shape[0]
     for k in range(d):
         query[k] = 0
         query[d + k] = head[k] * relation[k]
 
 
-@verb
+@kernel_function
 def head_query(tail, relation, query):
-    """Q = (b ∘ r, 0), where the tail is (a, b)."""
+    """q = (b ∘ r, 0), where the tail is (a, b)."""
     d = relation.shape[0]
     for k in range(d):
         query[k] = tail[d + k] * relation[k]
         query[d + k] = 0
 
 
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope in q = (0, a ∘ r) back to the head and r."""
+@kernel_function
+def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
+    """Carry the gradient in q = (0, a ∘ r) back to the head and r."""
     d = relation.shape[0]
     for k in range(d):
-        head_slope[k] += slope[d + k] * relation[k]
-        relation_slope[k] += slope[d + k] * head[k]
+        head_gradient[k] += gradient[d + k] * relation[k]
+        relation_gradient[k] += gradient[d + k] * head[k]
 
 
-@verb
-def head_pullback(tail, relation, slope, tail_slope, relation_slope):
-    """Carry the slope in q = (b ∘ r, 0) back to the tail and r."""
+@kernel_function
+def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
+    """Carry the gradient in q = (b ∘ r, 0) back to the tail and r."""
     d = relation.shape[0]
     for k in range(d):
-        tail_slope[d + k] += slope[k] * relation[k]
-        relation_slope[k] += slope[k] * tail[d + k]
+        tail_gradient[d + k] += gradient[k] * relation[k]
+        relation_gradient[k] += gradient[k] * tail[d + k]
 
 
 def matrix(relation: np.ndarray) -> np.ndarray:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models.inner import DOT
+from bilink._jit import kernel_function
+from bilink.models.form import INNER_PRODUCT
 
 NAME = "distmult"
 TITLE = "DistMult"
-COMPARISON = DOT
+FORM = INNER_PRODUCT
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -15,24 +15,24 @@ def widths(dim: int) -> tuple[int, int]:
     return dim, dim
 
 
-@verb
+@kernel_function
 def tail_query(head, relation, query):
-    """Q = h ∘ r."""
+    """q = h ∘ r."""
     for k in range(query.shape[0]):
         query[k] = head[k] * relation[k]
 
 
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope in q = h ∘ r back to h and r."""
-    for k in range(slope.shape[0]):
-        head_slope[k] += relation[k] * slope[k]
-        relation_slope[k] += head[k] * slope[k]
+@kernel_function
+def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
+    """Carry the gradient in q = h ∘ r back to h and r."""
+    for k in range(gradient.shape[0]):
+        head_gradient[k] += relation[k] * gradient[k]
+        relation_gradient[k] += head[k] * gradient[k]
 
 
 # A diagonal matrix is its own transpose.
 head_query = tail_query
-head_pullback = tail_pullback
+head_backward = tail_backward
 
 
 def matrix(relation: np.ndarray) -> np.ndarray:

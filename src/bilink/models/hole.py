@@ -12,15 +12,13 @@ by an orthonormal transform, so their norms are those of the real vectors.  Rela
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models import complex as pairs
-from bilink.models import distmult as reals
-from bilink.models.inner import DOT
-from bilink.models.inner import cube_slope as cube_slope_of_reals
+from bilink._jit import kernel_function
+from bilink.models.analogy import real_beside_complex
+from bilink.models.form import INNER_PRODUCT
 
 NAME = "hole"
 TITLE = "HolE"
-COMPARISON = DOT
+FORM = INNER_PRODUCT
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -28,53 +26,17 @@ def widths(dim: int) -> tuple[int, int]:
     return dim, dim
 
 
-@verb
-def tail_query(head, relation, query):
-    """Q = h r."""
-    n = 2 - query.shape[0] % 2
-    reals.tail_query(head[:n], relation[:n], query[:n])
-    pairs.tail_query(head[n:], relation[n:], query[n:])
+@kernel_function
+def _real_part(width):
+    """Frequency zero and, for an even width, the highest one are real."""
+    return 2 - width % 2
 
 
-@verb
-def head_query(tail, relation, query):
-    """Q = t r̄."""
-    n = 2 - query.shape[0] % 2
-    reals.head_query(tail[:n], relation[:n], query[:n])
-    pairs.head_query(tail[n:], relation[n:], query[n:])
-
-
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope in q = h r back to h and r."""
-    n = 2 - slope.shape[0] % 2
-    reals.tail_pullback(head[:n], relation[:n], slope[:n], head_slope[:n], relation_slope[:n])
-    pairs.tail_pullback(head[n:], relation[n:], slope[n:], head_slope[n:], relation_slope[n:])
-
-
-@verb
-def head_pullback(tail, relation, slope, tail_slope, relation_slope):
-    """Carry the slope in q = t r̄ back to t and r."""
-    n = 2 - slope.shape[0] % 2
-    reals.head_pullback(tail[:n], relation[:n], slope[:n], tail_slope[:n], relation_slope[:n])
-    pairs.head_pullback(tail[n:], relation[n:], slope[n:], tail_slope[n:], relation_slope[n:])
-
-
-@verb
-def cube_slope(row, weight, out):
-    """Out += weight times the slope of Σ|xₖ|³ over the real and the complex coordinates."""
-    n = 2 - row.shape[0] % 2
-    cube_slope_of_reals(row[:n], weight, out[:n])
-    pairs.cube_slope(row[n:], weight, out[n:])
-
-
-def matrix(relation: np.ndarray) -> np.ndarray:
-    """The form on Fourier coordinates (on the paper's real vectors it is a circulant)."""
-    n = 2 - len(relation) % 2
-    form = np.zeros((len(relation), len(relation)), dtype=relation.dtype)
-    form[:n, :n] = reals.matrix(relation[:n])
-    form[n:, n:] = pairs.matrix(relation[n:])
-    return form
+_functions = real_beside_complex(NAME, _real_part)
+tail_query, head_query = _functions.tail_query, _functions.head_query
+tail_backward, head_backward = _functions.tail_backward, _functions.head_backward
+# The matrix acts on Fourier coordinates; on the paper's real vectors it is a circulant.
+cube_gradient, matrix = _functions.cube_gradient, _functions.matrix
 
 
 def export(entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -89,22 +51,21 @@ def restore(entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _scales(dim: int) -> np.ndarray:
-    n = 2 - dim % 2
-    return np.sqrt(np.where(np.arange(dim) < n, dim, dim / 2))
+    return np.sqrt(np.where(np.arange(dim) < _real_part(dim), dim, dim / 2))
 
 
 def _from_real(rows: np.ndarray) -> np.ndarray:
     dim = rows.shape[1]
     spectrum = np.fft.rfft(rows.astype(np.float64), axis=1, norm="ortho")
     d = (dim - 1) // 2
-    both = np.sqrt(2) * spectrum[:, 1 : d + 1]  # each stands for itself and its conjugate twin
+    both = np.sqrt(2) * spectrum[:, 1 : d + 1]  # each stands for itself and its conjugate
     ends = [spectrum[:, :1].real] + ([spectrum[:, -1:].real] if dim % 2 == 0 else [])
     return np.hstack([*ends, both.real, both.imag]).astype(rows.dtype)
 
 
 def _to_real(rows: np.ndarray) -> np.ndarray:
     dim = rows.shape[1]
-    n = 2 - dim % 2
+    n = _real_part(dim)
     d = (dim - n) // 2
     spectrum = np.zeros((len(rows), dim // 2 + 1), dtype=np.complex128)
     spectrum[:, 0] = rows[:, 0]

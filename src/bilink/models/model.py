@@ -1,4 +1,4 @@
-"""A model: a family and its numbers."""
+"""A model: a family and its parameters."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +8,7 @@ import numpy as np
 from bilink.errors import ConfigError, DataError
 from bilink.models.registry import Family
 from bilink.models.registry import family as find_family
-from bilink.models.scorer import Scorer, model_scorer
+from bilink.models.scorer import ModelScorer
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class Model:
         found = (self.entities.shape[1:], self.relations.shape[1:])
         if found != tuple((width,) for width in wanted):
             raise DataError(
-                f"{self.family.title} of dim {self.dim} has rows of {wanted[0]} and {wanted[1]} "
-                f"numbers, not {found[0]} and {found[1]}"
+                f"{self.family.title} of dim {self.dim} has {wanted[0]} parameters per entity and "
+                f"{wanted[1]} per relation, not {found[0]} and {found[1]}"
             )
         if self.entities.dtype != self.relations.dtype:
             raise DataError("entities and relations must have the same precision")
@@ -50,9 +50,9 @@ class Model:
         )
 
     @cached_property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> ModelScorer:
         """The scorer of the present parameters; make the model anew when they change."""
-        return model_scorer(self.family, self.entities, self.relations)
+        return ModelScorer(self.family, self.entities, self.relations)
 
     def score(self, triples: np.ndarray) -> np.ndarray:
         """The score of each (head, relation, tail); higher is more likely."""

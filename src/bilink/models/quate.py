@@ -6,12 +6,12 @@ length, so that scores are linear in them; the paper's have length one.
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models.inner import DOT
+from bilink._jit import kernel_function
+from bilink.models.form import INNER_PRODUCT
 
 NAME = "quate"
 TITLE = "QuatE"
-COMPARISON = DOT
+FORM = INNER_PRODUCT
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -19,9 +19,9 @@ def widths(dim: int) -> tuple[int, int]:
     return 4 * dim, 4 * dim
 
 
-@verb
+@kernel_function
 def add_product(left, left_sign, right, right_sign, out):
-    """Out += left · right, quaternion by quaternion; a sign of −1 means the conjugate."""
+    """out += left · right, quaternion by quaternion; a sign of −1 means the conjugate."""
     d = out.shape[0] // 4
     x, y = out.dtype.type(left_sign), out.dtype.type(right_sign)
     for n in range(d):
@@ -33,37 +33,37 @@ def add_product(left, left_sign, right, right_sign, out):
         out[3 * d + n] += a * v + b * u - c * q + e * p
 
 
-@verb
+@kernel_function
 def tail_query(head, relation, query):
-    """Q = h r."""
+    """q = h r."""
     query[:] = 0
     add_product(head, 1, relation, 1, query)
 
 
-@verb
+@kernel_function
 def head_query(tail, relation, query):
-    """Q = t r̄."""
+    """q = t r̄."""
     query[:] = 0
     add_product(tail, 1, relation, -1, query)
 
 
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope g in q = h r back: g r̄ to h, h̄ g to r."""
-    add_product(slope, 1, relation, -1, head_slope)
-    add_product(head, -1, slope, 1, relation_slope)
+@kernel_function
+def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
+    """Carry the gradient g in q = h r back: g r̄ to h, h̄ g to r."""
+    add_product(gradient, 1, relation, -1, head_gradient)
+    add_product(head, -1, gradient, 1, relation_gradient)
 
 
-@verb
-def head_pullback(tail, relation, slope, tail_slope, relation_slope):
-    """Carry the slope g in q = t r̄ back: g r to t, ḡ t to r."""
-    add_product(slope, 1, relation, 1, tail_slope)
-    add_product(slope, -1, tail, 1, relation_slope)
+@kernel_function
+def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
+    """Carry the gradient g in q = t r̄ back: g r to t, ḡ t to r."""
+    add_product(gradient, 1, relation, 1, tail_gradient)
+    add_product(gradient, -1, tail, 1, relation_gradient)
 
 
-@verb
-def cube_slope(row, weight, out):
-    """Out += weight times the slope of Σ|xₖ|³ over quaternions."""
+@kernel_function
+def cube_gradient(row, weight, out):
+    """out += weight times the gradient of Σ|xₖ|³ over quaternions."""
     d = row.shape[0] // 4
     triple = weight * row.dtype.type(3)
     for n in range(d):

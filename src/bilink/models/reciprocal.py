@@ -1,9 +1,9 @@
-"""The reciprocal twin of a model: a relation of its own for each direction.
+"""The reciprocal model of a model: a relation of its own for each direction.
 
 A relation's row holds the parameters r of "which tail?" and, behind them, those r′ of "which
 head?", which is asked as "which tail?" of the inverse relation (Lacroix et al., 2018; Kazemi and
-Poole, 2018).  So the score depends on the side that is asked for, and the twin is two bilinear
-forms per relation; ``score`` is that of the tail.
+Poole, 2018).  So the score depends on the side that is asked for, and there are two bilinear forms
+per relation; ``score`` is that of the tail.
 """
 
 from types import SimpleNamespace
@@ -11,67 +11,62 @@ from typing import Any
 
 import numpy as np
 
-from bilink import _jit
+from bilink._jit import named
+from bilink.models.form import cube_gradient
 
 SUFFIX = "-reciprocal"
 
 
 def reciprocal(module: Any) -> Any:
-    """What a model file of the twin of ``module`` would say."""
-    ask, pull = module.tail_query, module.tail_pullback
+    """What the file of the reciprocal model of ``module`` would define."""
+    query, backward = module.tail_query, module.tail_backward
+    cube = getattr(module, "cube_gradient", cube_gradient)
+    kernel_function = named(module.NAME + SUFFIX)
 
-    def verb(function: Any) -> Any:
-        # Machine code from the cache is linked by name: without one of its own, a function of one
-        # twin would be called in the place of another's.
-        function.__qualname__ = f"{function.__name__}_{module.NAME.replace('-', '_')}"
-        return _jit.verb(function)
+    @kernel_function
+    def tail_query(head, relation, out):
+        query(head, relation[: relation.shape[0] // 2], out)
 
-    @verb
-    def tail_query(head, relation, query):
-        ask(head, relation[: relation.shape[0] // 2], query)
+    @kernel_function
+    def head_query(tail, relation, out):
+        query(tail, relation[relation.shape[0] // 2 :], out)
 
-    @verb
-    def head_query(tail, relation, query):
-        ask(tail, relation[relation.shape[0] // 2 :], query)
-
-    @verb
-    def tail_pullback(head, relation, slope, head_slope, relation_slope):
+    @kernel_function
+    def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
         n = relation.shape[0] // 2
-        pull(head, relation[:n], slope, head_slope, relation_slope[:n])
+        backward(head, relation[:n], gradient, head_gradient, relation_gradient[:n])
 
-    @verb
-    def head_pullback(tail, relation, slope, tail_slope, relation_slope):
+    @kernel_function
+    def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
         n = relation.shape[0] // 2
-        pull(tail, relation[n:], slope, tail_slope, relation_slope[n:])
+        backward(tail, relation[n:], gradient, tail_gradient, relation_gradient[n:])
 
-    cubes = module.cube_slope
-
-    @verb
-    def relation_cube_slope(row, weight, out):
+    @kernel_function
+    def relation_cube_gradient(row, weight, out):
         n = row.shape[0] // 2
-        cubes(row[:n], weight, out[:n])
-        cubes(row[n:], weight, out[n:])
+        cube(row[:n], weight, out[:n])
+        cube(row[n:], weight, out[n:])
 
     def widths(dim: int) -> tuple[int, int]:
         entity, relation = module.widths(dim)
         return entity, 2 * relation
 
-    twin = SimpleNamespace(
+    made = SimpleNamespace(
         NAME=module.NAME + SUFFIX,
         TITLE=f"{module.TITLE} (reciprocal)",
-        COMPARISON=module.COMPARISON,
+        FORM=module.FORM,
         widths=widths,
         tail_query=tail_query,
         head_query=head_query,
-        tail_pullback=tail_pullback,
-        head_pullback=head_pullback,
-        cube_slope=cubes,
-        relation_cube_slope=relation_cube_slope,
+        tail_backward=tail_backward,
+        head_backward=head_backward,
+        cube_gradient=cube,
+        relation_cube_gradient=relation_cube_gradient,
     )
     for name in ("export", "restore"):
         if hasattr(module, name):
-            setattr(twin, name, _on_both_halves(getattr(module, name)))
-    return twin
+            setattr(made, name, _on_both_halves(getattr(module, name)))
+    return made
 
 
 def _on_both_halves(change: Any) -> Any:

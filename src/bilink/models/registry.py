@@ -1,13 +1,14 @@
 """The models by name."""
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache as remember
-from functools import cached_property
 from typing import Any
 
-from bilink._jit import bind
+import numpy as np
+
+from bilink import _jit
 from bilink.data.vocabulary import closest
 from bilink.errors import ConfigError
 from bilink.models import (
@@ -23,8 +24,7 @@ from bilink.models import (
     transe_l1,
 )
 from bilink.models import complex as complex_
-from bilink.models.inner import Comparison
-from bilink.models.inner import cube_slope as cube_slope_of_reals
+from bilink.models.form import Form, cube_gradient
 from bilink.models.reciprocal import SUFFIX, reciprocal
 
 _lock = threading.Lock()
@@ -32,62 +32,72 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """What a model file says, in one object.
+    """What a model file defines, in one object.
 
-    ``widths(dim)`` are the numbers per entity and per relation.  The verbs turn one entity and a
-    relation into a query and carry slopes back; the comparison scores a query against an entity.
+    ``widths(dim)`` are the real parameters per entity and per relation.  The kernel functions turn
+    one entity and a relation into a query and carry gradients back; the form compares a query with
+    an entity.
     """
 
     name: str
     title: str
-    comparison: Comparison
+    form: Form
     widths: Callable[[int], tuple[int, int]]
-    queries: Mapping[str, Any]
-    module: Any  # the model file, or what stands for one
+    kernels: dict[str, Any]  # the kernel functions that templates are bound to
+    is_reciprocal: bool  # whether heads and tails are scored by different forms
+    # The relation matrix of the equivalent bilinear form, on rows ``form.candidates(entities)``.
+    matrix: Callable[[np.ndarray], np.ndarray]
+    # From the coordinates of training to those of files and papers, and back.
+    export: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    restore: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    _bound: dict[Callable[..., Any], Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: Any) -> "Family":
         """Read a model file."""
-        names = ("tail_query", "head_query", "tail_pullback", "head_pullback")
-        if not hasattr(module, "cube_slope"):
-            module.cube_slope = cube_slope_of_reals
+        names = ("tail_query", "head_query", "tail_backward", "head_backward")
+        cube = getattr(module, "cube_gradient", cube_gradient)
         return cls(
             name=module.NAME,
             title=module.TITLE,
-            comparison=module.COMPARISON,
+            form=module.FORM,
             widths=module.widths,
-            queries={name: getattr(module, name) for name in names},
-            module=module,
+            kernels={
+                **{name: getattr(module, name) for name in names},
+                **module.FORM.kernels,
+                "cube_gradient": cube,
+                "relation_cube_gradient": getattr(module, "relation_cube_gradient", cube),
+            },
+            is_reciprocal=module.NAME.endswith(SUFFIX),
+            matrix=getattr(module, "matrix", _no_matrix),
+            export=getattr(module, "export", _as_they_are),
+            restore=getattr(module, "restore", _as_they_are),
         )
 
-    @cached_property
-    def verbs(self) -> dict[str, Any]:
-        """All that a template may ask for."""
-        return {
-            **self.queries,
-            "cube_slope": self.module.cube_slope,
-            "relation_cube_slope": getattr(
-                self.module, "relation_cube_slope", self.module.cube_slope
-            ),
-            "inner": self.comparison.inner,
-            "query_slope": self.comparison.query_slope,
-            "entity_slope": self.comparison.entity_slope,
-        }
+    @property
+    def base(self) -> str:
+        """The name without "-reciprocal"."""
+        return self.name.removesuffix(SUFFIX)
 
     def bind(self, template: Callable[..., Any]) -> Any:
         """Compile ``template`` for this model, once per process."""
         with _lock:  # threads ask at the same time
             if template not in self._bound:
-                self._bound[template] = bind(template, self.verbs, self.name.replace("-", "_"))
+                name = self.name.replace("-", "_")
+                self._bound[template] = _jit.bind(template, self.kernels, name)
             return self._bound[template]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels to another process by name."""
         return family, (self.name,)
 
-    @cached_property
-    def _bound(self) -> dict[Callable[..., Any], Any]:
-        return {}
+
+def _as_they_are(entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return entities, relations
+
+
+def _no_matrix(relation: np.ndarray) -> np.ndarray:
+    raise ConfigError("this model is no bilinear form, so its relations have no matrix")
 
 
 _MODULES = (
@@ -107,16 +117,17 @@ FAMILIES = {module.NAME: Family.of(module) for module in _MODULES}
 
 
 @remember
-def _twin(name: str) -> Family:
-    return Family.of(reciprocal(FAMILIES[name].module))
+def _reciprocal(base: str) -> Family:
+    modules = {module.NAME: module for module in _MODULES}
+    return Family.of(reciprocal(modules[base]))
 
 
 def family(name: str) -> Family:
-    """The model called ``name``, in any case; "-reciprocal" behind it means its twin."""
+    """The model called ``name``, in any case; "-reciprocal" behind it is its reciprocal model."""
     found = FAMILIES.get(name.lower())
     base = name.lower().removesuffix(SUFFIX)
     if found is None and base in FAMILIES:
-        return _twin(base)
+        return _reciprocal(base)
     if found is None:
         close = closest(name, list(FAMILIES), n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""

@@ -5,12 +5,12 @@ A relation's row is its matrix, row by row: dim² numbers.
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models.inner import DOT, dot
+from bilink._jit import kernel_function
+from bilink.models.form import INNER_PRODUCT, dot
 
 NAME = "rescal"
 TITLE = "RESCAL"
-COMPARISON = DOT
+FORM = INNER_PRODUCT
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -18,9 +18,9 @@ def widths(dim: int) -> tuple[int, int]:
     return dim, dim * dim
 
 
-@verb
+@kernel_function
 def tail_query(head, relation, query):
-    """Q = Rᵀ h."""
+    """q = Rᵀ h."""
     d = query.shape[0]
     for j in range(d):
         query[j] = 0
@@ -30,35 +30,35 @@ def tail_query(head, relation, query):
             query[j] += x * relation[i * d + j]
 
 
-@verb
+@kernel_function
 def head_query(tail, relation, query):
-    """Q = R t."""
+    """q = R t."""
     d = query.shape[0]
     for i in range(d):
         query[i] = dot(relation[i * d : (i + 1) * d], tail)
 
 
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope g in q = Rᵀ h back: R g to h, the rank-one matrix h gᵀ to R."""
-    d = slope.shape[0]
+@kernel_function
+def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
+    """Carry the gradient g in q = Rᵀ h back: R g to h, the rank-one matrix h gᵀ to R."""
+    d = gradient.shape[0]
     for i in range(d):
         x = head[i]
-        head_slope[i] += dot(relation[i * d : (i + 1) * d], slope)
+        head_gradient[i] += dot(relation[i * d : (i + 1) * d], gradient)
         for j in range(d):
-            relation_slope[i * d + j] += x * slope[j]
+            relation_gradient[i * d + j] += x * gradient[j]
 
 
-@verb
-def head_pullback(tail, relation, slope, tail_slope, relation_slope):
-    """Carry the slope g in q = R t back: Rᵀ g to t, the rank-one matrix g tᵀ to R."""
-    d = slope.shape[0]
+@kernel_function
+def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
+    """Carry the gradient g in q = R t back: Rᵀ g to t, the rank-one matrix g tᵀ to R."""
+    d = gradient.shape[0]
     for i in range(d):
-        x = slope[i]
+        x = gradient[i]
         for j in range(d):
-            tail_slope[j] += x * relation[i * d + j]
+            tail_gradient[j] += x * relation[i * d + j]
         for j in range(d):
-            relation_slope[i * d + j] += x * tail[j]
+            relation_gradient[i * d + j] += x * tail[j]
 
 
 def matrix(relation: np.ndarray) -> np.ndarray:

@@ -1,166 +1,268 @@
-"""The inner-product scorer: what ranking, top-k, export and serving see of any model.
+"""Scorers: anything that gives every entity a score as the answer to a question.
 
-score(h, r, t) = ⟨query(h, r), candidate(t)⟩
+A question is (side, given entity, relation): "which tail goes with this head?" or "which head goes
+with this tail?".  It becomes a query, and the query meets all candidates at once:
+
+    score of candidate c = ⟨q, c⟩                              one form: most models, mixtures
+    score of candidate c = readout(⟨q₁, c₁⟩, …, ⟨qₖ, cₖ⟩)      k forms and an element-wise function
+
+A scorer whose queries are no rows of numbers (paths, say, whose scores are sparse) overrides
+``query_scores``.  Ranking, top-k, ensembles, pair search, explanations and serving know scorers,
+never models.
 """
 
-from collections.abc import Callable
-from typing import Literal
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
-from bilink.errors import DataError
-from bilink.models import kernels
-from bilink.models.inner import MANHATTAN, SQUARED_DISTANCE
+from bilink._jit import bind, kernel_function, named, reduction
+from bilink.errors import DataError, TrainingError
+from bilink.models.form import INNER_PRODUCT, Form, norms
 from bilink.models.registry import Family
 
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, ...] = ("head", "tail")  # the side that is asked for
 # From triples (n, 3) of ids and their scores to the probability of each.
 Probability = Callable[[np.ndarray, np.ndarray], np.ndarray]
+BLOCK_MEMORY = 64 * 2**20  # bytes of scores that ``blocks`` holds at once
 _ROWS = 8192  # triples that are scored at once
 
 
-class Scorer:
-    """Anything that scores: a model, or a mixture of models.
+@reduction
+def exact_score(query, candidate):
+    """⟨q, c⟩ in double precision: the same numbers give the same sum, wherever they stand."""
+    total = np.float64(query[0]) * np.float64(candidate[0])
+    for k in range(1, query.shape[0]):
+        total += np.float64(query[k]) * np.float64(candidate[k])
+    return total
 
-    ``candidates`` has one row per entity.  A subclass says how questions become queries; with the
-    inner product that is all there is to it.
+
+class Readout:
+    """One score out of the values of k forms.
+
+    ``parts`` are, for each form, its columns of a query and its columns of a candidate; the columns
+    of a query behind the last part are constants.  ``function(values, constants)`` is a kernel
+    function; it changes by at most ``lipschitz`` times the largest change of a value.  With
+    ``lipschitz=0``, scores are compared as they are.
     """
 
-    is_product = True  # whether ``score_block`` is the product of queries and candidates
+    def __init__(
+        self,
+        name: str,
+        function: Any,
+        parts: Sequence[tuple[slice, slice]],
+        lipschitz: float = 0.0,
+    ):
+        self.parts, self.lipschitz = tuple(parts), lipschitz
+        self.end = max(query.stop for query, _ in self.parts)
+        key = hashlib.sha256(repr(self.parts).encode()).hexdigest()[:8]
+        self.name = f"{name}_{key}"  # compiled code is linked by name
+        bounds = tuple((q.start, q.stop, c.start, c.stop) for q, c in self.parts)
+        count, end = len(bounds), self.end
 
-    def __init__(self, candidates: np.ndarray):
-        self.candidates = candidates
-        self.nbytes = 0  # what the scorer keeps beside the arrays of its models
+        @named(self.name)
+        def exact(query, candidate):
+            values = np.empty(count)
+            for p in range(count):
+                i, j, m, n = bounds[p]
+                values[p] = exact_score(query[i:j], candidate[m:n])
+            return function(values, query[end:])
+
+        self.exact = exact
+        self._apply = bind(_apply_readout, {"readout": function}, self.name)
+
+    def scores(self, queries: np.ndarray, candidates: np.ndarray, out: np.ndarray) -> None:
+        """out[i, j] = the score of candidate j for query i."""
+        values = np.empty((len(self.parts), *out.shape), dtype=out.dtype)
+        for value, (q, c) in zip(values, self.parts, strict=True):
+            np.matmul(queries[:, q], candidates[:, c].T, out=value)
+        self._apply(values, queries[:, self.end :], out)
+
+    def pair_scores(self, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """The score of each query with the candidate in the same row."""
+        pairs = (np.einsum("ij,ij->i", queries[:, q], candidates[:, c]) for q, c in self.parts)
+        values = np.stack([value[:, None] for value in pairs])
+        out = np.empty((len(queries), 1), dtype=queries.dtype)
+        self._apply(values, queries[:, self.end :], out)
+        return out[:, 0]
+
+
+readout: Any = None  # the placeholder that ``bind`` replaces
+
+
+def _apply_readout(values, constants, out):
+    """out[i, j] = readout(values[:, i, j], constants[i])."""
+    buffer = np.empty(values.shape[0])
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            for p in range(buffer.shape[0]):
+                buffer[p] = values[p, i, j]
+            out[i, j] = readout(buffer, constants[i])
+
+
+class Scorer:
+    """Scores all entities as answers to questions.
+
+    ``candidates`` has one row per entity.  A kind of scorer defines ``queries``; with rows of
+    numbers that is all there is to it.
+    """
+
+    def __init__(
+        self,
+        candidates: np.ndarray,
+        form: Form = INNER_PRODUCT,
+        readout: Readout | None = None,
+        nbytes: int = 0,
+    ):
+        self.candidates, self.form, self.readout = candidates, form, readout
+        self.nbytes = nbytes  # what the scorer keeps beside the arrays of its models
         self.n_entities, self.width = candidates.shape
         self.dtype = candidates.dtype
-        self._largest_norm = float(_norms(candidates).max(initial=0))
+        self._largest_norm = float(norms(candidates).max(initial=0))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether scores are inner products of queries and candidates."""
+        return self.readout is None and self.form.is_product
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory that the scores of one query take."""
+        blocks = 1 if self.readout is None else 1 + len(self.readout.parts)
+        return (blocks * self.n_entities + 4 * self.width) * self.dtype.itemsize
+
+    # -- what a kind of scorer defines -----------------------------------------------------------
 
     def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
         """One row per question "which ``side``?", given the other entity and the relation."""
         raise NotImplementedError
 
     def fact_queries(self, heads: np.ndarray, relations: np.ndarray) -> np.ndarray:
-        """One row per (head, relation); its product with a tail's candidate is the ``score``."""
+        """One row per (head, relation); compared with a tail's candidate, it gives ``score``."""
         return self.queries("tail", heads, relations)
 
-    def score_block(self, queries: np.ndarray, out: np.ndarray) -> None:
-        """out[i, j] = ⟨queries[i], candidate j⟩, all rivals of a query in one row."""
-        np.matmul(queries, self.candidates.T, out=out)
+    # -- what everybody uses ---------------------------------------------------------------------
+
+    def scores(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
+        """The scores of all entities as answers to each question, checked to be finite."""
+        return self.query_scores(self.queries(side, given, relations))
+
+    def blocks(
+        self, side: Side, given: np.ndarray, relations: np.ndarray, memory: int = BLOCK_MEMORY
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Parts of the questions, and their ``scores``, within so many bytes.
+
+        The same memory is used for each block: what is to be kept has to be copied.
+        """
+        size = max(1, min(len(given), memory // self.row_bytes))
+        room = np.empty((size, self.n_entities), dtype=self.dtype)
+        for start in range(0, len(given), size):
+            part = slice(start, min(start + size, len(given)))
+            queries = self.queries(side, given[part], relations[part])
+            yield part, self.query_scores(queries, room[: part.stop - start])
+
+    def query_scores(self, queries: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """out[i, j] = the score of candidate j for queries[i]; an error unless all are finite."""
+        self.check_finite(queries)
+        if out is None:
+            out = np.empty((len(queries), self.n_entities), dtype=self.dtype)
+        (self.readout or self.form).scores(queries, self.candidates, out)
+        return out
+
+    def check_finite(self, queries: np.ndarray) -> None:
+        """Refuse scores that are, or may become, infinite or NaN."""
+        if not self._largest_score(queries) < np.finfo(self.dtype).max:
+            raise TrainingError(
+                "the model gives scores that are not finite, so its ranks would mean nothing; "
+                "train it again with a smaller learning rate or more regularization"
+            )
 
     def score(self, triples: np.ndarray) -> np.ndarray:
         """The score of each (head, relation, tail) of ids; higher is more likely."""
         triples = np.asarray(triples).reshape(-1, 3)
         check_ids(triples[:, 2], self.n_entities, "entity")
         scores = np.empty(len(triples), dtype=self.dtype)
+        pair_scores = (self.readout or self.form).pair_scores
         for start in range(0, len(triples), _ROWS):
             heads, relations, tails = triples[start : start + _ROWS].T
             queries = self.fact_queries(heads, relations)
-            scores[start : start + _ROWS] = self._score_pairs(queries, self.candidates[tails])
+            scores[start : start + _ROWS] = pair_scores(queries, self.candidates[tails])
         return scores
 
-    def _score_pairs(self, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        return np.einsum("ij,ij->i", queries, candidates)
-
-    def largest_score(self, queries: np.ndarray) -> float:
-        """A bound on every |entry| of ``score_block``; infinite or NaN where it may overflow."""
-        return float(_norms(queries).max(initial=0)) * self._largest_norm
+    # -- rounding --------------------------------------------------------------------------------
 
     def tolerances(self, queries: np.ndarray) -> np.ndarray:
-        """For each query, how far rounding may move two equal entries of its row apart.
+        """For each query, how far rounding may move two equal scores apart; 0 means not at all.
 
-        A sum of n products in any order is within n·u·Σ|qₖ cₖ| of the true one, u being half of ε,
-        and the sum of sizes is at most ‖q‖·‖c‖; twice that for two entries.
+        Scores nearer than this are compared by ``exact`` of the rows of ``exact_rows``.
         """
-        sizes = _norms(queries) * self._largest_norm
-        return ((self.width + 4) * np.finfo(self.dtype).eps * sizes).astype(self.dtype)
+        sizes = norms(queries), self._largest_norm, self.width, self.dtype
+        if self.readout is None:
+            return self.form.tolerances(*sizes)
+        return self.form.tolerances(*sizes) * self.dtype.type(self.readout.lipschitz)
+
+    @property
+    def exact(self) -> Any:
+        """The kernel function that scores a query and a candidate in double precision."""
+        return exact_score if self.readout is None else self.readout.exact
+
+    @property
+    def exact_name(self) -> str:
+        """A name for what is compiled with ``exact``."""
+        return "form" if self.readout is None else self.readout.name
+
+    def exact_rows(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of queries and candidates that ``exact`` compares."""
+        return queries, self.candidates
+
+    def _largest_score(self, queries: np.ndarray) -> float:
+        norm = float(norms(queries).max(initial=0))
+        return self.form.largest_score(norm, self._largest_norm, self.width)
 
 
-def model_scorer(family: Family, entities: np.ndarray, relations: np.ndarray) -> Scorer:
+class ModelScorer(Scorer):
     """The scorer of one model."""
-    kinds = {SQUARED_DISTANCE: DistanceScorer, MANHATTAN: ManhattanScorer}
-    return kinds.get(family.comparison, ProductScorer)(family, entities, relations)
 
-
-class ProductScorer(Scorer):
-    """A model whose comparison is the inner product: its entities are the candidates."""
-
-    def __init__(
-        self,
-        family: Family,
-        entities: np.ndarray,
-        relations: np.ndarray,
-        candidates: np.ndarray | None = None,
-    ):
-        super().__init__(entities if candidates is None else candidates)
-        self._parameters = entities, relations
-        self._fill_queries = family.bind(kernels.fill_queries)
+    def __init__(self, family: Family, entities: np.ndarray, relations: np.ndarray):
+        form = family.form.centred(entities)
+        candidates = form.candidates(entities)
+        super().__init__(candidates, form)
+        self.nbytes = 0 if candidates is entities else candidates.nbytes
+        self._entities, self._relations = entities, relations
+        self._fill_queries = family.bind(fill_queries)
 
     def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
         """One row per question "which ``side``?", given the other entity and the relation."""
-        entities, forms = self._parameters
-        check_ids(given, len(entities), "entity")
-        check_ids(relations, len(forms), "relation")
-        rows = np.empty((len(given), entities.shape[1]), dtype=self.dtype)
-        self._fill_queries(entities, forms, given, relations, side == "head", rows)
-        return rows
+        check_ids(given, len(self._entities), "entity")
+        check_ids(relations, len(self._relations), "relation")
+        rows = np.empty((len(given), self._entities.shape[1]), dtype=self.dtype)
+        self._fill_queries(self._entities, self._relations, given, relations, side == "head", rows)
+        return self.form.queries(rows)
 
 
-class DistanceScorer(ProductScorer):
-    """TransE: −‖q − e‖² = ⟨(2q, −s, −‖q‖²/s), (e, ‖e‖²/s, s)⟩.
-
-    The s is a power of two near the largest norm.  It changes no rounding, and keeps the norms of
-    queries and candidates, which bound the rounding, small.
-    """
-
-    def __init__(self, family: Family, entities: np.ndarray, relations: np.ndarray):
-        # Distances do not change when all is moved, but rounding is least around the middle, which
-        # is itself rounded so that numbers of moderate size are moved exactly.
-        self._middle = np.round(entities.mean(axis=0)) if len(entities) else 0
-        rows = np.empty((len(entities), entities.shape[1] + 2), dtype=entities.dtype)
-        np.subtract(entities, self._middle, out=rows[:, :-2])
-        rows[:, -2] = _squares(rows[:, :-2])
-        largest = float(rows[:, -2].max(initial=0))
-        self._scale = 2.0 ** round(np.log2(largest) / 2) if 0 < largest < np.inf else 1.0
-        rows[:, -2] /= self._scale
-        rows[:, -1] = self._scale
-        super().__init__(family, entities, relations, candidates=rows)
-        self.nbytes = rows.nbytes
-
-    def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
-        """The rows (2q, −s, −‖q‖²/s)."""
-        moved = super().queries(side, given, relations) - self._middle
-        rows = np.empty((len(moved), self.width), dtype=self.dtype)
-        np.multiply(moved, 2, out=rows[:, :-2])
-        rows[:, -2] = -self._scale
-        rows[:, -1] = _squares(moved) / -self._scale
-        return rows
+# Placeholders that ``bind`` replaces by a model's kernel functions.
+tail_query: Any = None
+head_query: Any = None
 
 
-class ManhattanScorer(ProductScorer):
-    """TransE (L1), the one that is no inner product: −‖q − e‖₁, always summed in one order."""
+def fill_queries(entities, relations, given, relation_ids, ask_head, out):
+    """out[i] = the query for the head (else the tail) that goes with given[i], relation_ids[i]."""
+    for i in range(given.shape[0]):
+        if ask_head:
+            head_query(entities[given[i]], relations[relation_ids[i]], out[i])
+        else:
+            tail_query(entities[given[i]], relations[relation_ids[i]], out[i])
 
-    is_product = False
 
-    def __init__(self, family: Family, entities: np.ndarray, relations: np.ndarray):
-        super().__init__(family, entities, relations)
-        self._score_block = family.bind(kernels.score_block)
-
-    def score_block(self, queries: np.ndarray, out: np.ndarray) -> None:
-        """out[i, j] = −‖queries[i] − candidate j‖₁."""
-        self._score_block(queries, self.candidates, out)
-
-    def _score_pairs(self, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        return -np.abs(queries - candidates).sum(axis=1)
-
-    def largest_score(self, queries: np.ndarray) -> float:
-        """‖q − e‖₁ ≤ √n (‖q‖ + ‖e‖)."""
-        norm = float(_norms(queries).max(initial=0))
-        return (norm + self._largest_norm) * self.width**0.5
-
-    def tolerances(self, queries: np.ndarray) -> np.ndarray:
-        """Nothing: equal sums come out equal."""
-        return np.zeros(len(queries), dtype=self.dtype)
+@kernel_function
+def mean_probability(values, constants):
+    """The mean of 1 / (1 + exp(−(value + constant))): of log-odds, the mean of probabilities."""
+    total = 0.0
+    for p in range(values.shape[0]):
+        total += 1 / (1 + np.exp(-(values[p] + constants[p])))
+    return total / values.shape[0]
 
 
 def check_ids(ids: np.ndarray, count: int, kind: str) -> None:
@@ -168,12 +270,3 @@ def check_ids(ids: np.ndarray, count: int, kind: str) -> None:
     if len(ids) and not (ids.min() >= 0 and ids.max() < count):
         wrong = ids[(ids < 0) | (ids >= count)][0]
         raise DataError(f"{kind} id {wrong} is out of range: the model has {count:,}")
-
-
-def _squares(rows: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore", invalid="ignore"):  # not finite is what the caller looks for
-        return np.einsum("ij,ij->i", rows, rows)
-
-
-def _norms(rows: np.ndarray) -> np.ndarray:
-    return np.sqrt(_squares(rows))

@@ -6,12 +6,12 @@ An entity (a, b) is one vector as head and another as tail, a prime marks the ta
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models.inner import DOT
+from bilink._jit import kernel_function
+from bilink.models.form import INNER_PRODUCT
 
 NAME = "simple"
 TITLE = "SimplE"
-COMPARISON = DOT
+FORM = INNER_PRODUCT
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -19,9 +19,9 @@ def widths(dim: int) -> tuple[int, int]:
     return 2 * dim, 2 * dim
 
 
-@verb
+@kernel_function
 def tail_query(head, relation, query):
-    """Q = ½ (b ∘ v, a ∘ u)."""
+    """q = ½ (b ∘ v, a ∘ u)."""
     d = query.shape[0] // 2
     half = query.dtype.type(0.5)
     for k in range(d):
@@ -29,9 +29,9 @@ def tail_query(head, relation, query):
         query[d + k] = half * head[k] * relation[k]
 
 
-@verb
+@kernel_function
 def head_query(tail, relation, query):
-    """Q = ½ (b ∘ u, a ∘ v)."""
+    """q = ½ (b ∘ u, a ∘ v)."""
     d = query.shape[0] // 2
     half = query.dtype.type(0.5)
     for k in range(d):
@@ -39,30 +39,30 @@ def head_query(tail, relation, query):
         query[d + k] = half * tail[k] * relation[d + k]
 
 
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope in q = ½ (b ∘ v, a ∘ u) back to (a, b) and (u, v)."""
-    d = slope.shape[0] // 2
-    half = slope.dtype.type(0.5)
+@kernel_function
+def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
+    """Carry the gradient in q = ½ (b ∘ v, a ∘ u) back to (a, b) and (u, v)."""
+    d = gradient.shape[0] // 2
+    half = gradient.dtype.type(0.5)
     for k in range(d):
-        x, y = half * slope[k], half * slope[d + k]
-        head_slope[k] += y * relation[k]
-        head_slope[d + k] += x * relation[d + k]
-        relation_slope[k] += y * head[k]
-        relation_slope[d + k] += x * head[d + k]
+        x, y = half * gradient[k], half * gradient[d + k]
+        head_gradient[k] += y * relation[k]
+        head_gradient[d + k] += x * relation[d + k]
+        relation_gradient[k] += y * head[k]
+        relation_gradient[d + k] += x * head[d + k]
 
 
-@verb
-def head_pullback(tail, relation, slope, tail_slope, relation_slope):
-    """Carry the slope in q = ½ (b ∘ u, a ∘ v) back to (a, b) and (u, v)."""
-    d = slope.shape[0] // 2
-    half = slope.dtype.type(0.5)
+@kernel_function
+def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
+    """Carry the gradient in q = ½ (b ∘ u, a ∘ v) back to (a, b) and (u, v)."""
+    d = gradient.shape[0] // 2
+    half = gradient.dtype.type(0.5)
     for k in range(d):
-        x, y = half * slope[k], half * slope[d + k]
-        tail_slope[k] += y * relation[d + k]
-        tail_slope[d + k] += x * relation[k]
-        relation_slope[k] += x * tail[d + k]
-        relation_slope[d + k] += y * tail[k]
+        x, y = half * gradient[k], half * gradient[d + k]
+        tail_gradient[k] += y * relation[d + k]
+        tail_gradient[d + k] += x * relation[k]
+        relation_gradient[k] += x * tail[d + k]
+        relation_gradient[d + k] += y * tail[k]
 
 
 def matrix(relation: np.ndarray) -> np.ndarray:

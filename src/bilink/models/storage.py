@@ -20,9 +20,7 @@ _TYPES = {"<f4": "F32", "<f8": "F64", "<i4": "I32", "<i8": "I64"}
 
 def save_model(model: Model, path: Path, epochs: int | None = None) -> None:
     """Write ``model`` to ``path``, whole or not at all; ``epochs`` are those of its training."""
-    entities, relations = model.entities, model.relations
-    if hasattr(model.family.module, "export"):
-        entities, relations = model.family.module.export(entities, relations)
+    entities, relations = model.family.export(model.entities, model.relations)
     header = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -47,9 +45,7 @@ def load_model(path: Path) -> Model:
     tensors, header = load_tensors(path, FORMAT, VERSION)
     try:
         family, dim = find_family(header["model"]), int(header["dim"])
-        entities, relations = tensors["entities"], tensors["relations"]
-        if hasattr(family.module, "restore"):
-            entities, relations = family.module.restore(entities, relations)
+        entities, relations = family.restore(tensors["entities"], tensors["relations"])
         return Model(family, dim, entities, relations)
     except (KeyError, ValueError) as error:
         raise RunError(f"{path} is damaged: its header lacks or garbles {error}") from None

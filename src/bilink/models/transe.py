@@ -1,16 +1,16 @@
 """TransE (Bordes et al., 2013): s = −‖h + r − t‖², the squared distance as in Wang et al. (2018).
 
-As a bilinear form its entities carry two more numbers, (1, e, ‖e‖²); see ``matrix``.
+As a bilinear form its entities carry two more numbers, (e, ‖e‖², 1); see ``matrix``.
 """
 
 import numpy as np
 
-from bilink._jit import verb
-from bilink.models.inner import SQUARED_DISTANCE
+from bilink._jit import kernel_function
+from bilink.models.form import SQUARED_DISTANCE
 
 NAME = "transe"
 TITLE = "TransE"
-COMPARISON = SQUARED_DISTANCE
+FORM = SQUARED_DISTANCE
 
 
 def widths(dim: int) -> tuple[int, int]:
@@ -18,49 +18,43 @@ def widths(dim: int) -> tuple[int, int]:
     return dim, dim
 
 
-@verb
+@kernel_function
 def tail_query(head, relation, query):
-    """Q = h + r."""
+    """q = h + r."""
     for k in range(query.shape[0]):
         query[k] = head[k] + relation[k]
 
 
-@verb
+@kernel_function
 def head_query(tail, relation, query):
-    """Q = t − r."""
+    """q = t − r."""
     for k in range(query.shape[0]):
         query[k] = tail[k] - relation[k]
 
 
-@verb
-def tail_pullback(head, relation, slope, head_slope, relation_slope):
-    """Carry the slope in q = h + r back to h and r."""
-    for k in range(slope.shape[0]):
-        head_slope[k] += slope[k]
-        relation_slope[k] += slope[k]
+@kernel_function
+def tail_backward(head, relation, gradient, head_gradient, relation_gradient):
+    """Carry the gradient in q = h + r back to h and r."""
+    for k in range(gradient.shape[0]):
+        head_gradient[k] += gradient[k]
+        relation_gradient[k] += gradient[k]
 
 
-@verb
-def head_pullback(tail, relation, slope, tail_slope, relation_slope):
-    """Carry the slope in q = t − r back to t and r."""
-    for k in range(slope.shape[0]):
-        tail_slope[k] += slope[k]
-        relation_slope[k] -= slope[k]
+@kernel_function
+def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
+    """Carry the gradient in q = t − r back to t and r."""
+    for k in range(gradient.shape[0]):
+        tail_gradient[k] += gradient[k]
+        relation_gradient[k] -= gradient[k]
 
 
 def matrix(relation: np.ndarray) -> np.ndarray:
-    """The form on entities (1, e, ‖e‖²) whose value is −‖h + r − t‖²."""
+    """The form on entities (e, ‖e‖², 1) whose value is −‖h + r − t‖²."""
     d = len(relation)
     form = np.zeros((d + 2, d + 2), dtype=relation.dtype)
-    form[0, 0] = -relation @ relation
-    form[0, 1:-1] = 2 * relation
-    form[1:-1, 0] = -2 * relation
-    form[1:-1, 1:-1] = 2 * np.eye(d, dtype=relation.dtype)
-    form[0, -1] = form[-1, 0] = -1
+    form[:d, :d] = 2 * np.eye(d, dtype=relation.dtype)
+    form[:d, -1] = -2 * relation
+    form[-1, :d] = 2 * relation
+    form[-1, -1] = -relation @ relation
+    form[-2, -1] = form[-1, -2] = -1
     return form
-
-
-def bilinear_entities(entities: np.ndarray) -> np.ndarray:
-    """The rows (1, e, ‖e‖²) that ``matrix`` acts on."""
-    ones = np.ones((len(entities), 1), dtype=entities.dtype)
-    return np.hstack([ones, entities, np.sum(entities**2, axis=1, keepdims=True)])

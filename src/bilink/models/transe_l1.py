@@ -4,17 +4,17 @@ The one model here that is no bilinear form: it has no ``matrix``, and is ranked
 products.
 """
 
-from bilink.models.inner import MANHATTAN
+from bilink.models.form import MANHATTAN
 from bilink.models.transe import (
-    head_pullback,
+    head_backward,
     head_query,
-    tail_pullback,
+    tail_backward,
     tail_query,
     widths,
 )
 
-__all__ = ["head_pullback", "head_query", "tail_pullback", "tail_query", "widths"]
+__all__ = ["head_backward", "head_query", "tail_backward", "tail_query", "widths"]
 
 NAME = "transe-l1"
 TITLE = "TransE (L1)"
-COMPARISON = MANHATTAN
+FORM = MANHATTAN

@@ -20,11 +20,11 @@ from scipy.special import expit, logit
 from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.vocabulary import printable
-from bilink.ensembles.calibration import Calibration, fit_calibration
 from bilink.errors import ConfigError, DataError
+from bilink.evaluation.calibration import Calibration, fit_calibration
+from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.answers import check_count
-from bilink.ranking.topk import top_candidates
 
 ERRORS = 0.05  # share of the facts that are thought wrong before one looks
 FEW = 4  # other facts that make a doubt count half

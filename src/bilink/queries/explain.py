@@ -13,12 +13,10 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers
 from bilink.data.vocabulary import printable
 from bilink.ensembles.mixture import MixtureScorer
-from bilink.ensembles.platt import PlattScorer
+from bilink.evaluation.ranks import rank_triples
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.answers import check_count
-from bilink.queries.influence import influences
-from bilink.ranking.ranks import rank_triples
 
 NEAREST = 50  # facts of the same relation that are asked for their influence
 _GIVEN: dict[Side, int] = {"head": 2, "tail": 0}
@@ -152,11 +150,9 @@ def _members(scorer: Scorer, names: Sequence[str], triple: np.ndarray) -> list[M
     parts: dict[Side, list[float]] = {side: [] for side in SIDES}
     for i, member in enumerate(scorer.members):
         for side, given in _GIVEN.items():
-            queries = member.queries(side, triple[[given]], triple[[1]])
-            scores = np.empty((1, member.n_entities), dtype=member.dtype)
-            member.score_block(queries, scores)
-            row = scorer.weights[side][triple[1], i] * scores[0].astype(np.float64)
-            if isinstance(scorer, PlattScorer):
+            scores = member.scores(side, triple[[given]], triple[[1]])[0]
+            row = scorer.weights[side][triple[1], i] * scores.astype(np.float64)
+            if scorer.offsets is not None:
                 row = 1 / (1 + np.exp(-row - scorer.offsets[i])) / len(names)
             parts[side].append(float(row[triple[2 - given]] - row.mean()))
     sums = np.add(parts["head"], parts["tail"])
@@ -221,3 +217,67 @@ def _by_other_end(facts: np.ndarray, entity: int) -> dict[int, list[np.ndarray]]
         other = int(fact[2] if fact[0] == entity else fact[0])
         found.setdefault(other, []).append(fact)
     return found
+
+
+# -- influence -------------------------------------------------------------------------------------
+# Which training facts hold an answer's score up: the first-order change of one by the other.
+#
+# A step of training on a fact moves the rows of its head, relation and tail along the gradient of
+# its score.  The score of the answer then moves by the inner product of the two gradients, over the
+# rows that both share.  Here it is their cosine, summed over these rows, so that no row counts more
+# for being long.  ``study/explanations.py`` holds it against training again without the facts.
+
+# Placeholders that ``bind`` replaces by a model's kernel functions.
+tail_query: Any = None
+tail_backward: Any = None
+query_gradient: Any = None
+entity_gradient: Any = None
+
+
+def score_gradients(entities, relations, triples, heads, relation_rows, tails):
+    """The gradient of the score of triple i in its head, relation and tail: row i of each."""
+    query = np.empty(entities.shape[1], dtype=entities.dtype)
+    gradient = np.empty_like(query)
+    one = entities.dtype.type(1)
+    heads[:] = 0
+    relation_rows[:] = 0
+    tails[:] = 0
+    for i in range(triples.shape[0]):
+        h, r, t = triples[i, 0], triples[i, 1], triples[i, 2]
+        tail_query(entities[h], relations[r], query)
+        gradient[:] = 0
+        query_gradient(query, entities[t], one, gradient)
+        entity_gradient(query, entities[t], one, tails[i])
+        tail_backward(entities[h], relations[r], gradient, heads[i], relation_rows[i])
+
+
+def _gradients(model: Model, triples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The gradient of each triple's score in the rows of its head, relation and tail."""
+    rows = len(triples), model.entities.shape[1]
+    dtype = model.entities.dtype
+    parts = (
+        np.empty(rows, dtype),
+        np.empty((len(triples), model.relations.shape[1]), dtype),
+        np.empty(rows, dtype),
+    )
+    fill = model.family.bind(score_gradients)
+    fill(model.entities, model.relations, np.ascontiguousarray(triples, dtype=np.int64), *parts)
+    return parts
+
+
+def influences(model: Model, answer: np.ndarray, facts: np.ndarray) -> np.ndarray:
+    """How much each of ``facts`` pulls the rows of ``answer`` the way its score wants: [−3, 3]."""
+    head, relation, tail = (part[0] for part in _gradients(model, answer[None]))
+    heads, relation_rows, tails = _gradients(model, facts)
+    found = np.zeros(len(facts))
+    for entity, wanted in ((answer[0], head), (answer[2], tail)):
+        pulls = heads * (facts[:, :1] == entity) + tails * (facts[:, 2:] == entity)
+        found += _cosines(pulls, wanted)
+    same = facts[:, 1] == answer[1]
+    found[same] += _cosines(relation_rows[same], relation)
+    return found
+
+
+def _cosines(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
+    sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(row)
+    return rows @ row / np.maximum(sizes, 1e-12)

@@ -1,7 +1,7 @@
 """A run as vectors: candidates and queries whose inner product is the score.
 
 What a vector database or a nearest-neighbour index needs of any model or ensemble.  TransE takes
-part by its augmented form, −‖q − e‖² = ⟨(2q, −s, −‖q‖²/s), (e, ‖e‖²/s, s)⟩.
+part by its lifted form (``models.form``).
 """
 
 import json
@@ -15,9 +15,8 @@ import numpy as np
 from bilink._extras import needs
 from bilink._files import replacing, write_error, write_text
 from bilink.data.graph import Graph
-from bilink.ensembles.platt import PlattScorer
 from bilink.errors import ConfigError, RunError
-from bilink.models.scorer import SIDES, ManhattanScorer, Scorer, Side
+from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.questions import FIELDS, Question
 
 VERSION = 1
@@ -35,8 +34,8 @@ class Vectors:
     graph: Graph
 
     def __post_init__(self) -> None:
-        if isinstance(self.scorer, ManhattanScorer | PlattScorer):
-            what = "a mean of probabilities" if isinstance(self.scorer, PlattScorer) else "L1"
+        if not self.scorer.is_product:
+            what = "L1" if self.scorer.readout is None else "a mean of probabilities"
             raise ConfigError(
                 f"the scores are no inner products ({what}), so there are no vectors to export; "
                 "take another model, for example transe, or another way to combine"

@@ -6,8 +6,8 @@ threads know to be reached by as many pairs as are wanted.
 
 import numpy as np
 
-from bilink._jit import kernel, reduction, verb
-from bilink.ranking.ranks import exact_score
+from bilink._jit import kernel, kernel_function, reduction
+from bilink.models.scorer import exact_score
 
 
 @reduction
@@ -19,14 +19,14 @@ def _product(row, column):
     return total
 
 
-@verb
+@kernel_function
 def _contains(keys, key):
     """Whether sorted ``keys`` hold ``key``."""
     place = np.searchsorted(keys, key)
     return place < keys.shape[0] and keys[place] == key
 
 
-@verb
+@kernel_function
 def _keep(score, key, bar, heap_scores, heap_keys):
     """Put a pair in the place of the worst of a heap (which has its worst on top), if better."""
     if score < heap_scores[0] or (score == heap_scores[0] and key > heap_keys[0]):

@@ -11,7 +11,6 @@ from bilink.models.scorer import Scorer
 from bilink.queries.bounds import Axes, Sizes, least_sums, norms, rounded
 from bilink.queries.byte_products import STEP, WIDEST, Columns, Rows, reaching
 from bilink.queries.pair_kernels import follow, take_scores
-from bilink.ranking.ranks import check_finite
 
 ROWS, COLUMNS = 2048, 1024  # of a tile
 _SEEDS = 128  # queries that are looked at in full, to begin with a high bar
@@ -76,9 +75,7 @@ class AllPairs:
         """Score some heads with all candidates."""
         scorer, goal, heads = self._scorer, self._goal, self._heads[rows]
         queries = scorer.fact_queries(heads, np.full_like(heads, self._relation))
-        check_finite(scorer, queries)
-        scores = np.empty((len(rows), scorer.n_entities), dtype=scorer.dtype)
-        scorer.score_block(queries, scores)
+        scores = scorer.query_scores(queries)
         take_scores(
             scores,
             queries,

@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from bilink._threads import single_threaded_blas
 from bilink.errors import QueryStopped
+from bilink.evaluation.ranks import block_size
 from bilink.models.scorer import Scorer
 from bilink.queries.pair_scans import COLUMNS, ROWS, AllPairs, Goal, Pairs, Tiles
-from bilink.ranking.ranks import block_size, check_finite, single_threaded_blas
 
 MEMORY_BUDGET = 10**9  # bytes
 
@@ -63,7 +64,7 @@ class PairSearch:
             everything = AllPairs(scorer, relation, heads, tails, goal)
             return _run(everything, everything.blocks(size), goal, threads, progress, stop)
         queries = scorer.fact_queries(heads, np.full_like(heads, relation))
-        check_finite(scorer, queries)
+        scorer.check_finite(queries)
         tiles = Tiles(scorer, queries, heads, tails, goal)
         return _run(tiles, tiles.blocks(_ids(seeds)), goal, self._threads, progress, stop)
 

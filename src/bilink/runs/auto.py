@@ -86,6 +86,8 @@ class _Work:
         name, found = _compare(self.first.graph, runs, self.say)
         best: TrainedRun | CombinedRun
         best = combine(list(runs.values())) if name == ENSEMBLE else runs[name]
+        if name != ENSEMBLE:
+            best.calibrate_if_possible()
         self._keep(best)
         return Outcome(best, name, found, time.perf_counter() - self.started)
 
@@ -133,7 +135,7 @@ class _Work:
         }
         job = prepare(self.first.graph, model, dim, options)
         job = replace(job, config=replace(job.config, data=self.first.config.data))
-        return job.run(on_epoch=self.on_epoch, should_stop=self.should_stop)
+        return job.run(on_epoch=self.on_epoch, should_stop=self.should_stop, calibrate=False)
 
 
 def _compare(

@@ -1,6 +1,7 @@
 """The run of an ensemble: made of other runs, and then used like any of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from bilink.data.graph import Graph
 from bilink.ensembles.config import EnsembleConfig
 from bilink.ensembles.fitting import fit_ensemble
 from bilink.ensembles.mixture import MixtureScorer
-from bilink.ensembles.platt import PlattScorer
 from bilink.ensembles.report import weight_shares
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.models.model import Model
@@ -59,6 +59,7 @@ class CombinedRun(Run):
         for i, model in enumerate(self.members.values()):
             save_model(model, folder.member(i))
         save_tensors(_tensors(self._scorer), _HEADER, folder.weights)
+        self._write_calibrations(folder)
         members = [
             {"name": name, "model": model.family.name, "dim": model.dim}
             for name, model in self.members.items()
@@ -90,6 +91,22 @@ def combine(
     With ``out``, it is kept in that folder, with its members, and is a run like any other.
     """
     config = EnsembleConfig(**options)
+    members = _members(runs, out)
+    first = runs[0]
+    assert isinstance(first, TrainedRun)
+    graph, data = first.graph, first.config.data
+    folder = RunFolder(out) if out is not None else None
+    with folder.created(force) if folder else nullcontext():  # first: no work is done in vain
+        scorer = fit_ensemble([m.scorer for m in members.values()], graph, config, progress)
+        made = CombinedRun(graph, members, scorer, config, data)
+        made.calibrate_if_possible()
+        if folder:
+            made.write(folder)
+    return made
+
+
+def _members(runs: Sequence[Run], out: str | Path | None) -> dict[str, Model]:
+    """The models of the runs by name, if they go together."""
     members: dict[str, Model] = {}
     for run in runs:
         if not isinstance(run, TrainedRun):
@@ -102,23 +119,9 @@ def combine(
         if out is not None and run.path is not None and run.path.resolve() == Path(out).resolve():
             raise RunError(f"{out} is a member of the ensemble; choose another --out")
         members[_name(run, members)] = run.model
-
-    def fit() -> CombinedRun:
-        scorer = fit_ensemble([m.scorer for m in members.values()], graph, config, progress)
-        return CombinedRun(graph, members, scorer, config, data)
-
     if not members:
         raise ConfigError("an ensemble needs at least one member")
-    first = runs[0]
-    assert isinstance(first, TrainedRun)
-    graph, data = first.graph, first.config.data
-    if out is None:
-        return fit()
-    folder = RunFolder(out)
-    with folder.created(force):  # before the work, so that it is not done in vain
-        made = fit()
-        made.write(folder)
-    return made
+    return members
 
 
 def _name(run: TrainedRun, taken: Mapping[str, Any]) -> str:
@@ -129,9 +132,9 @@ def _name(run: TrainedRun, taken: Mapping[str, Any]) -> str:
 
 
 def _tensors(scorer: MixtureScorer) -> dict[str, np.ndarray]:
-    if isinstance(scorer, PlattScorer):
-        return {"slopes": scorer.slopes, "offsets": scorer.offsets}
-    return {side: np.ascontiguousarray(scorer.weights[side]) for side in SIDES}
+    tensors: dict[str, np.ndarray]
+    tensors = {side: np.ascontiguousarray(scorer.weights[side]) for side in SIDES}
+    return tensors if scorer.offsets is None else {**tensors, "offsets": scorer.offsets}
 
 
 def read_combined(folder: RunFolder) -> CombinedRun:
@@ -149,14 +152,14 @@ def read_combined(folder: RunFolder) -> CombinedRun:
         if sizes != {(len(graph.entities), len(graph.relations))}:
             raise ValueError("its members do not fit its graph")
         tensors, _ = load_tensors(folder.weights, FORMAT, VERSION)
-        scorers = [model.scorer for model in members.values()]
-        if config.method == "platt":
-            scorer: MixtureScorer = PlattScorer(scorers, tensors["slopes"], tensors["offsets"])
-        else:
-            scorer = MixtureScorer(scorers, {side: tensors[side] for side in SIDES})
         rows = len(graph.relations)
-        if config.method != "platt" and len(scorer.weights["head"]) != rows:
-            raise ValueError("its weights do not fit its relations")
+        if "slopes" in tensors:  # as version 0.1.0 kept the same weights for all relations
+            tensors |= dict.fromkeys(SIDES, np.tile(tensors.pop("slopes"), (rows, 1)))
+        weights = {side: tensors[side] for side in SIDES}
+        scorers = [model.scorer for model in members.values()]
+        scorer = MixtureScorer(scorers, weights, tensors.get("offsets"))
+        if len(weights["head"]) != rows or (config.method == "platt") != ("offsets" in tensors):
+            raise ValueError("its weights do not fit its relations or its method")
     except (KeyError, TypeError, ValueError, IndexError, ConfigError) as error:
         raise RunError(f"{folder.path} is damaged: {error}") from None
     return CombinedRun(graph, members, scorer, config, data, folder.path)

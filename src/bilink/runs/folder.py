@@ -43,7 +43,7 @@ from bilink.models.storage import (
     save_model,
     save_tensors,
 )
-from bilink.training.config import TrainingConfig
+from bilink.training.config import Config, read_config
 
 VERSION = 1
 GRAPH_FORMAT = "bilink-graph"
@@ -70,11 +70,11 @@ _READING = tuple(signature(load_graph).parameters)  # what a config may say of i
 class RunConfig:
     """What is needed to repeat a run."""
 
-    data: Mapping[str, Any]  # what load_graph was told: the source, and perhaps columns and so on
+    data: Mapping[str, Any]  # the arguments of load_graph: the source, and perhaps columns
     fingerprint: str  # of the graph
     model: str
     dim: int
-    training: TrainingConfig  # of the original, where the model was made of another one
+    training: Config  # of the original, where the model was made of another one
     made: Mapping[str, Any] | None = None  # how, where the model was not trained: its certificate
 
     def to_dict(self) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def read_config_file(path: Path) -> RunConfig:
             fingerprint=fingerprint,
             model=name,
             dim=dim,
-            training=TrainingConfig().with_options(data["training"]),
+            training=read_config(data["training"]),
             made=data.get("made"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

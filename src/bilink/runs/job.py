@@ -1,12 +1,15 @@
 """A job: a graph and a config, ready to be trained."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bilink._random import Stream, generator
+from bilink._threads import physical_memory
 from bilink.data.graph import Graph
 from bilink.data.index import known_answers
 from bilink.data.loading import load_graph
@@ -14,14 +17,13 @@ from bilink.errors import ConfigError, DataError, RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.model import Model
 from bilink.models.registry import family
-from bilink.models.scorer import model_scorer
+from bilink.models.scorer import ModelScorer
 from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate, presets
-from bilink.training.config import FIXED_ONCE_STARTED, TrainingConfig
-from bilink.training.engines import check_engine
+from bilink.training.config import FIXED_ONCE_STARTED, Config
 from bilink.training.estimate import Plan
-from bilink.training.loop import INTERRUPTED, fit
+from bilink.training.loop import INTERRUPTED, check_engine, fit
 
 OnEpoch = Callable[[dict[str, Any]], None]
 ShouldStop = Callable[[], bool]
@@ -43,7 +45,7 @@ def train(
     """Train ``model`` on ``data``, a graph, a path or a catalogue name.
 
     ``preset`` is what to start from; without one, the model and the graph decide.
-    ``options`` and further keywords are those of ``TrainingConfig``, for example ``epochs=500``
+    ``options`` and further keywords are those of ``Config``, for example ``epochs=500``
     or ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
     resumed; a folder that exists is overwritten with ``force`` only.
     """
@@ -61,9 +63,9 @@ def prepare(
     former: RunConfig | None = None,
     **reading: Any,
 ) -> "Job":
-    """Check what a run is told, and load its graph.
+    """Check the options of a run, and load its graph.
 
-    What is not said is taken from ``former``, the config of another run, or from ``preset``, or
+    What is not given is taken from ``former``, the config of another run, or from ``preset``, or
     from the preset that suits the model and the graph.  ``reading`` says how ``load_graph`` should
     read ``data``.
     """
@@ -73,26 +75,26 @@ def prepare(
         raise ConfigError(f"dim must be at least 1, not {dim}")
     name = family(model).name
     if data is None and former is None:
-        raise ConfigError("say which graph to train on, for example: bilink train atlas")
+        raise ConfigError("name the graph to train on, for example: bilink train atlas")
     if data is None and former is not None:
         source, graph = former.data, load_source(former)
     elif isinstance(data, Graph):
         source, graph = {"source": data.name}, data
     else:
-        given = {key: value for key, value in reading.items() if value is not None}
-        source = {"source": str(data), **given}
+        how = {key: value for key, value in reading.items() if value is not None}
+        source = {"source": str(data), **how}
         graph = load_graph(**source)
-    said = options or {}
+    given = options or {}
     if former is not None and preset is None:
         training = former.training
     else:
-        training = presets.preset(preset or presets.choose(name, dim, graph, said), name)
+        training = presets.preset(preset or presets.choose(name, dim, graph, given), name)
     config = RunConfig(
         data=source,
         fingerprint=graph.fingerprint,
         model=name,
         dim=dim,
-        training=training.with_options(said),
+        training=training.with_options(given),
     )
     return Job(graph, config)
 
@@ -108,7 +110,7 @@ class Job:
         sizes = (len(self.graph.entities), len(self.graph.relations))
         widths = family(self.config.model).widths(self.config.dim)
         needed = 4 * sum(rows * width for rows, width in zip(sizes, widths, strict=True))
-        if needed > estimate.physical_memory():
+        if needed > physical_memory():
             raise ConfigError(
                 f"dim {self.config.dim} is too large: the parameters alone take "
                 f"{needed / 1e9:,.0f} GB, more than this machine has"
@@ -126,15 +128,18 @@ class Job:
         force: bool = False,
         on_epoch: OnEpoch | None = None,
         should_stop: ShouldStop = lambda: False,
+        calibrate: bool = True,
     ) -> TrainedRun:
-        """Train from the start; with ``out``, in a new folder."""
-        if out is None:
-            return self._train(None, on_epoch, should_stop)
-        folder = RunFolder(out)
-        with folder.created(force):
-            folder.begin(self.graph)
-            folder.write_config(self.config)  # last, since it makes the run valid
-            return self._train(folder, on_epoch, should_stop)
+        """Train from the start; with ``out``, in a new folder.
+
+        With ``calibrate``, probabilities are learnt on the validation split at the end.
+        """
+        folder = RunFolder(out) if out is not None else None
+        with folder.created(force) if folder else nullcontext():
+            if folder:
+                folder.begin(self.graph)
+                folder.write_config(self.config)  # last, since it makes the run valid
+            return self._train(folder, on_epoch, should_stop, calibrate)
 
     def run_or_read(
         self,
@@ -145,7 +150,7 @@ class Job:
     ) -> TrainedRun:
         """The run of this very job in ``path``: read, gone on with, or made in place of another.
 
-        One that cannot be read is not replaced: it may be of a later bilink.
+        It is not calibrated.  One that cannot be read is not replaced: it may be of a later bilink.
         """
         folder = RunFolder(path)
         if folder.exists:
@@ -153,22 +158,31 @@ class Job:
             if replace(found, data=self.config.data) == self.config:
                 if folder.is_finished:
                     return read_trained(folder)
-                return self.resume(folder, on_epoch, should_stop)
-        return self.run(out=path, force=True, on_epoch=on_epoch, should_stop=should_stop)
+                return self.resume(folder, on_epoch, should_stop, calibrate=False)
+        options: dict[str, Any] = {"on_epoch": on_epoch, "should_stop": should_stop}
+        return self.run(out=path, force=True, calibrate=False, **options)
 
     def resume(
-        self, folder: RunFolder, on_epoch: OnEpoch | None, should_stop: ShouldStop
+        self,
+        folder: RunFolder,
+        on_epoch: OnEpoch | None,
+        should_stop: ShouldStop,
+        calibrate: bool = True,
     ) -> TrainedRun:
         """Go on in ``folder`` from its checkpoint, or from the start without one."""
         with folder.locked():
-            return self._train(folder, on_epoch, should_stop)
+            return self._train(folder, on_epoch, should_stop, calibrate)
 
     def _empty(self) -> Model:
         sizes = (len(self.graph.entities), len(self.graph.relations))
         return Model.empty(self.config.model, self.config.dim, *sizes)
 
     def _train(
-        self, folder: RunFolder | None, on_epoch: OnEpoch | None, should_stop: ShouldStop
+        self,
+        folder: RunFolder | None,
+        on_epoch: OnEpoch | None,
+        should_stop: ShouldStop,
+        calibrate: bool,
     ) -> TrainedRun:
         history: list[dict[str, Any]] = []
 
@@ -199,7 +213,7 @@ class Job:
                     folder.write_config(self.config)
                 folder.write_model(result.model, result.progress.epoch)
             history = folder.read_history()
-        return TrainedRun(
+        run = TrainedRun(
             self.graph,
             result.model,
             self.config,
@@ -208,6 +222,9 @@ class Job:
             result.stopped,
             folder.path if folder else None,
         )
+        if calibrate and result.stopped != INTERRUPTED and run.calibration() is None:
+            run.calibrate_if_possible()
+        return run
 
 
 def resume(
@@ -234,9 +251,7 @@ def resume(
     return Job(folder.read_graph(), config).resume(folder, on_epoch, should_stop)
 
 
-def _changed(
-    training: TrainingConfig, options: Mapping[str, Any], folder: RunFolder
-) -> TrainingConfig:
+def _changed(training: Config, options: Mapping[str, Any], folder: RunFolder) -> Config:
     """The options for the rest of a run, if they fit what is done already."""
     for key in options:
         if key in FIXED_ONCE_STARTED:
@@ -263,17 +278,17 @@ def load_source(config: RunConfig) -> Graph:
     return graph
 
 
-def validation(graph: Graph, training: TrainingConfig) -> Callable[[Model], float] | None:
+def validation(graph: Graph, training: Config) -> Callable[[Model], float] | None:
     """The validation MRR on a fixed sample; only train and valid are looked at."""
     size = min(training.validation_triples, len(graph.valid))
     if size == 0:
         return None
-    random = np.random.default_rng([training.seed, 2])
+    random = generator(training.seed, Stream.VALIDATION)
     sample = graph.valid[np.sort(random.choice(len(graph.valid), size, replace=False))]
     known = known_answers(graph, VALIDATION_FILTER)
 
     def validate(model: Model) -> float:
-        scorer = model_scorer(model.family, model.entities, model.relations)  # as they are now
+        scorer = ModelScorer(model.family, model.entities, model.relations)  # as they are now
         ranking = rank_entities(
             scorer,
             graph,

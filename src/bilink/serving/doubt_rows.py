@@ -3,7 +3,7 @@
 from typing import Any
 
 from bilink.data.vocabulary import printable
-from bilink.runs.crossfit import kept_doubts
+from bilink.runs.audit import kept_doubts
 from bilink.runs.run import Run
 from bilink.serving.numbers import finite
 

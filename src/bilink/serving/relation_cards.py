@@ -13,8 +13,8 @@ from bilink.data.statistics import (
     related_relations,
     relation_statistics,
 )
-from bilink.ensembles.examples import find_examples
 from bilink.errors import DataError
+from bilink.evaluation.calibration import find_examples
 from bilink.evaluation.reliability import reliability
 from bilink.models.scorer import SIDES
 from bilink.runs.combined import CombinedRun

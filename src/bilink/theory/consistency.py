@@ -12,9 +12,9 @@ import numpy as np
 
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError, DataError
+from bilink.evaluation.ranks import MEMORY_BUDGET
 from bilink.models.model import Model
 from bilink.models.scorer import Scorer
-from bilink.ranking.ranks import MEMORY_BUDGET
 from bilink.theory.floating import error_bound
 
 
@@ -126,12 +126,8 @@ def _extremes(
     high = high_sure = -math.inf
     for start in range(0, n, rows):
         heads = np.arange(start, min(n, start + rows))
-        queries = scorer.queries("tail", heads, np.full(len(heads), relation))
-        block = np.empty((len(heads), n), dtype=scorer.dtype)
-        scorer.score_block(queries, block)
+        block = scorer.scores("tail", heads, np.full(len(heads), relation))
         scores = block.astype(np.float64, copy=False)
-        if not np.isfinite(scores).all():
-            raise DataError("the model gives scores that are not finite; consistency needs numbers")
         error = _errors(model, heads, relation, sharp)
         here = facts[(facts[:, 0] >= start) & (facts[:, 0] < start + rows)]
         cells = (here[:, 0] - start, here[:, 2])

@@ -236,7 +236,7 @@ def _matrices(model: Model) -> np.ndarray:
 
 def _circulant(model: Model) -> Model:
     """Theorem 3: (R_k)[u, t] = r_k[(t − u) mod r], on the paper's real vectors."""
-    entities, relations = model.family.module.export(model.entities, model.relations)
+    entities, relations = model.family.export(model.entities, model.relations)
     d = np.arange(model.dim)
     matrices = relations[:, (d[None, :] - d[:, None]) % model.dim]
     return Model(find_family("rescal"), model.dim, entities, matrices.reshape(len(matrices), -1))
@@ -244,7 +244,7 @@ def _circulant(model: Model) -> Model:
 
 def _full_transform(model: Model) -> Model:
     """Hayashi and Shimbo: all r Fourier coefficients, though half are conjugates of the others."""
-    entities, relations = model.family.module.export(model.entities, model.relations)
+    entities, relations = model.family.export(model.entities, model.relations)
     none = np.empty((len(entities), 0)), np.empty((len(relations), 0))
     pairs, weights = np.fft.fft(entities), np.fft.fft(relations) / model.dim
     return Mixed(pairs, weights, *none).to_model("complex")
@@ -270,11 +270,8 @@ def _real_only(model: Model) -> Model:
 
 def _by_matrix(model: Model) -> Model:
     """Any bilinear form is a RESCAL: its relation matrices, on the rows that they act on."""
-    module = model.family.module
-    entities = model.entities
-    if hasattr(module, "bilinear_entities"):
-        entities = module.bilinear_entities(entities)
-    matrices = np.array([module.matrix(row).ravel() for row in model.relations])
+    entities = model.family.form.candidates(model.entities)
+    matrices = np.array([model.family.matrix(row).ravel() for row in model.relations])
     return Model(find_family("rescal"), entities.shape[1], entities, matrices)
 
 

@@ -31,7 +31,7 @@ def score_tensor(model: Model) -> np.ndarray:
     scores = np.empty((k, n, n), dtype=model.entities.dtype)
     for relation, block in enumerate(scores):
         queries = model.scorer.queries("tail", np.arange(n), np.full(n, relation))
-        model.scorer.score_block(queries, block)
+        model.scorer.query_scores(queries, block)
     return scores
 
 

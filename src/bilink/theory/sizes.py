@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bilink._threads import physical_memory
 from bilink.errors import ConfigError
 from bilink.models.registry import family as find_family
 from bilink.theory.mixed import mixed_size
 from bilink.theory.slices import inertia_bound
-from bilink.training.estimate import physical_memory
 
 _COPIES = 4  # of the result, while it is put together
 

@@ -31,10 +31,9 @@ def to_rescal_paper(model: Model) -> Model:
 
 
 def to_rescal(model: Model) -> Model:
-    """Entities (1, a, q), size r + 2; the constant ‖r‖² finds room beside the one."""
-    module = model.family.module
-    entities = module.bilinear_entities(_centred(model))
-    matrices = np.array([module.matrix(row).ravel() for row in model.relations])
+    """Entities (a, q, 1), size r + 2; the constant ‖r‖² finds room beside the one."""
+    entities = model.family.form.candidates(_centred(model))
+    matrices = np.array([model.family.matrix(row).ravel() for row in model.relations])
     return Model(find_family("rescal"), model.dim + 2, entities, matrices)
 
 

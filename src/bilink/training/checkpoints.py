@@ -7,7 +7,7 @@ from pathlib import Path
 from bilink.errors import RunError
 from bilink.models.model import Model
 from bilink.models.storage import load_tensors, save_tensors
-from bilink.training.engines import Engine
+from bilink.training.engine import Engine
 
 FORMAT = "bilink-checkpoint"
 VERSION = 1

@@ -1,8 +1,11 @@
-"""What a training run is told: every option, its meaning, its limits."""
+"""Training options: what there is, what it means, its limits.
+
+``TrainingConfig`` has the options of all training; ``MarginConfig`` and ``SoftmaxConfig`` add those
+of the two engines.  The option ``loss`` says which of the two a config is.
+"""
 
 import difflib
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -10,254 +13,282 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from bilink.errors import ConfigError
 
 
-def option(default: Any, help: str) -> Any:
-    """A field with the sentence that ``bilink train --list-options`` prints for it."""
-    return field(default=default, metadata={"help": help})
+def option(
+    default: Any,
+    help: str,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: bool = False,
+) -> Any:
+    """A field with its limits and the sentence that ``bilink train --list-options`` prints.
+
+    With ``above``, the value is larger than ``least``.
+    """
+    limits = {"least": least, "most": most, "above": above}
+    return field(default=default, metadata={"help": help, **limits})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regularization:
+class L2:
+    """Weights λ of the penalty λ/2 ‖row‖², taken at each step on the rows it touches."""
+
+    entity: float = option(0.0, "weight of the penalty on entities", least=0)
+    relation: float = option(0.0, "weight of the penalty on relations", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regularization(L2):
     """Weights λ of a penalty, taken at each step on the rows it touches.
 
     "l2" is λ/2 ‖row‖², "n3" λ Σ|xₖ|³ (Lacroix et al., 2018); "dura" is λ‖entity‖² + λ‖query‖²
     (Zhang et al., 2020), where the weight of relations is that of the query.
     """
 
-    kind: Literal["l2", "n3", "dura"] = option("l2", "the penalty; n3 and dura with softmax only")
-    entity: float = option(0.0, "weight of the penalty on entities")
-    relation: float = option(0.0, "weight of the penalty on relations")
-
-    def __post_init__(self) -> None:
-        for name in ("entity", "relation"):
-            _at_least(f"regularization.{name}", getattr(self, name), 0)
-        _check_words(self, "regularization.")
+    kind: Literal["l2", "n3", "dura"] = option("l2", "the penalty")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout:
-    """Chances that a number of a row is left out when a query is made of it."""
+    """Probabilities that an entry of a row is left out when a query is made of it."""
 
-    entity: float = option(0.0, "chance to leave out a number of the given entity (softmax)")
-    relation: float = option(0.0, "chance to leave out a number of the relation (softmax)")
-
-    def __post_init__(self) -> None:
-        for name in ("entity", "relation"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"dropout.{name} must be at least 0 and less than 1")
+    entity: float = option(0.0, "dropout of the given entity", least=0, most=0.999)
+    relation: float = option(0.0, "dropout of the relation", least=0, most=0.999)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Everything a run needs to be repeated, but for the model and the graph."""
+    """What is needed to repeat a run, but for the model and the graph: options of all training."""
 
-    epochs: int = option(200, "passes over the training triples")
-    seed: int = option(0, "seed of initialisation, order and corruptions")
-    threads: int = option(0, "threads; 0 takes all cores, 1 is exactly repeatable")
-    device: str = option(
-        "numpy", "where entities are compared: numpy, or torch's cpu, cuda or cuda:1 (softmax)"
+    epochs: int = option(200, "passes over the training triples", least=1)
+    seed: int = option(0, "seed of everything random", least=0, most=2**63)
+    threads: int = option(
+        0, "threads; 0 takes all cores, 1 is exactly repeatable", least=0, most=1024
     )
-    loss: Literal["margin", "sigmoid-margin", "logistic", "softmax"] = option(
-        "margin", "hinge on the score, hinge on its sigmoid, logistic loss, or cross-entropy"
+    learning_rate: float = option(0.1, "step size", least=0, above=True)
+    decay: float = option(
+        1.0, "factor on the step size after each epoch", least=0, most=1, above=True
     )
-    margin: float = option(1.0, "by how much a positive should beat a negative")
-    negatives: int = option(
-        1, "negatives for each positive and side; with softmax for a batch, 0 for all entities"
-    )
-    corrupt: Literal["random", "bernoulli", "both"] = option(
-        "random", "side to corrupt: at random, by the relation's cardinality, or both"
-    )
-    plausible: float = option(
-        0.0, "share of negatives drawn from entities seen in that position of the relation"
-    )
-    filter_negatives: bool = option(True, "reject corruptions that are training triples")
-    batch_size: int = option(1000, "questions in a batch (softmax)")
-    questions: Literal["per-fact", "distinct", "weighted"] = option(
-        "per-fact",
-        "ask for head and tail of each fact, or each distinct question once with all its "
-        "answers, weighed alike or by their number (softmax)",
-    )
-    together: int = option(
-        0, "answers of a weighted question that are asked for at once; 0 for all of them (softmax)"
-    )
-    full_epochs: int = option(
-        0, "epochs at the end in which all entities are candidates; patience does not cut them off"
-    )
-    distance: Literal["squared", "plain"] = option(
-        "squared", "what the softmax sees of a distance; the ranking is the same"
-    )
-    grain: float = option(
-        0.0,
-        "probabilities below it, such as 0.004, become it or nothing, with the same mean, which "
-        "saves two of three products; of a sample from 5 / negatives on (softmax)",
-    )
-    label_smoothing: float = option(0.0, "share of the target that goes to all entities (softmax)")
-    relation_prediction: float = option(
-        0.0, "weight of the cross-entropy of the relation, given head and tail (softmax)"
-    )
-    optimizer: Literal["adagrad", "sgd", "row-adagrad", "adam"] = option(
-        "adagrad", "how slopes become steps; the last two with softmax only"
-    )
-    learning_rate: float = option(0.1, "step size")
-    decay: float = option(1.0, "factor on the step size after each epoch")
-    plateau: float = option(1.0, "factor on the step size after a validation without a better MRR")
-    constraint: Literal["none", "ball", "sphere"] = option(
-        "none", "keep entities anywhere, in the unit ball, or on the unit sphere"
+    plateau: float = option(
+        1.0,
+        "factor on the step size after a validation without a better MRR",
+        least=0,
+        most=1,
+        above=True,
     )
     init: Literal["normal", "uniform", "xavier"] = option(
         "normal", "initial values: N(0, s²), U(−s, s), or uniform by Glorot's rule times s"
     )
-    init_scale: float = option(0.1, "the s of the initial values")
-    regularization: Regularization = field(default_factory=Regularization)
-    dropout: Dropout = field(default_factory=Dropout)
-    validate_every: int = option(0, "epochs between validations; 0 makes about twenty of them")
-    validation_triples: int = option(1000, "size of the fixed validation sample; 0 for none")
-    patience: int = option(5, "stop after so many validations without a better MRR; 0 for never")
+    init_scale: float = option(0.1, "the s of the initial values", least=0, above=True)
+    validate_every: int = option(
+        0, "epochs between validations; 0 makes about twenty of them", least=0
+    )
+    validation_triples: int = option(
+        1000, "size of the fixed validation sample; 0 for none", least=0
+    )
+    patience: int = option(
+        5, "stop after so many validations without a better MRR; 0 for never", least=0
+    )
     keep: Literal["best", "last"] = option(
         "best", "the model that a run ends with: the best on validation, or the last"
     )
-    minutes: float = option(0.0, "stop after so many minutes of training; 0 for never")
-    checkpoint_seconds: float = option(60.0, "least time between two checkpoints")
+    minutes: float = option(0.0, "stop after so many minutes of training; 0 for never", least=0)
+    checkpoint_seconds: float = option(60.0, "least time between two checkpoints", least=0)
 
     def __post_init__(self) -> None:
-        _check_words(self, "")
-        for name in ("epochs", "batch_size"):
-            _at_least(name, getattr(self, name), 1)
-        _at_least("negatives", self.negatives, 0 if self.softmax else 1)
-        for name in (
-            "seed",
-            "threads",
-            "validate_every",
-            "validation_triples",
-            "patience",
-            "together",
-        ):
-            _at_least(name, getattr(self, name), 0)
-        limits = {"threads": 1024, "negatives": 100_000, "seed": 2**63}
-        limits |= dict.fromkeys(("batch_size", "together"), 10**9)
-        for name, most in limits.items():
-            if getattr(self, name) > most:
-                raise ConfigError(f"{name} must be at most {most:,}, not {getattr(self, name):,}")
-        for name in ("margin", "minutes", "checkpoint_seconds", "relation_prediction"):
-            _at_least(name, getattr(self, name), 0)
-        _at_least("full_epochs", self.full_epochs, 0)
-        for name in ("learning_rate", "init_scale", "decay", "plateau"):
-            if not 0 < getattr(self, name) < math.inf:  # also refuses NaN
-                raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("plausible", "label_smoothing", "grain"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
-        for name in ("decay", "plateau"):
-            if getattr(self, name) > 1:
-                raise ConfigError(f"{name} must be at most 1, not {getattr(self, name)}")
-        if not re.fullmatch(r"numpy|cpu|cuda(:\d+)?", self.device):
-            raise ConfigError(f"device must be numpy, cpu, cuda or cuda:1, not {self.device!r}")
-        self._check_engine()
-
-    def _check_engine(self) -> None:
-        """Refuse what only the other engine does, since it would be ignored."""
-        foreign = MARGIN_ONLY if self.softmax else SOFTMAX_ONLY
-        kind = "softmax" if self.softmax else "margin"
-        for name, plain in foreign.items():
-            if (value := _get(self, name)) != plain:
-                raise ConfigError(f"{name}={value} does not go with the {kind} loss; leave it out")
-        if self.softmax and self.negatives and self.label_smoothing:
-            raise ConfigError(
-                "label_smoothing goes with all entities as candidates; set negatives=0"
-            )
-        if self.together and self.questions != "weighted":
-            raise ConfigError(
-                f"together={self.together} goes with questions=weighted only; set together=0"
-            )
-        if self.grain:
-            _at_least("grain", self.grain, 1e-6)  # unless it is 0
-        if self.grain and (self.label_smoothing or self.device != "numpy"):
-            raise ConfigError("grain goes with device=numpy, without label_smoothing; leave it out")
-        if 0 < self.grain * self.negatives < PAYS and not self.full_epochs:
-            raise ConfigError(
-                f"with {self.negatives:,} negatives, grain pays from {PAYS / self.negatives:g} on; "
-                "make it larger, or leave it out"
-            )
-        if self.full_epochs and not self.negatives:
-            raise ConfigError("full_epochs means nothing with negatives=0: all epochs are full")
-        if self.full_epochs and self.minutes:
-            raise ConfigError("minutes may end a run before its full_epochs; leave one of them out")
-        if not self.softmax and self.optimizer in ("row-adagrad", "adam"):
-            raise ConfigError(f"optimizer={self.optimizer} goes with loss=softmax only")
+        _check(self, "")
 
     @property
-    def softmax(self) -> bool:
-        """Whether the batch engine trains, and not the per-triple engine."""
-        return self.loss == "softmax"
-
-    def with_options(self, options: Mapping[str, Any]) -> "TrainingConfig":
-        """A copy with other values, keyed as in ``--set``: ``regularization.entity`` and so on.
-
-        Who asks other questions than weighted ones need not say that they come in no parts.
-        """
-        if options.get("questions", "weighted") != "weighted":
-            options = {"together": 0, **options}
-        return _with_options(self, options, "")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As nested plain values, for TOML and JSON."""
-        return asdict(self)
+    def stops_early(self) -> bool:
+        """Whether validations without a better MRR end the run."""
+        return self.patience > 0
 
     @property
     def validation_period(self) -> int:
         """Epochs between two validations."""
         return self.validate_every or max(1, self.epochs // 20)
 
+    def with_options(self, options: Mapping[str, Any]) -> "Config":
+        """A copy with other values, keyed as in ``--set``: ``regularization.entity`` and so on.
 
-# Candidates to each that may be kept, from which on rounding by ``grain`` is faster than products.
-PAYS = 5
+        Another ``loss`` may ask for the other engine; what both engines have is then kept.
+        """
+        options = dict(flat(options))
+        kind = _kind(options.get("loss", getattr(self, "loss", "margin")))
+        base: Any = self
+        if not isinstance(self, kind):
+            common = {item.name: getattr(self, item.name) for item in fields(TrainingConfig)}
+            base = kind(**common)
+        if options.get("queries", "weighted") != "weighted":  # others come in no parts
+            options = {"answers_per_query": 0, **options}
+        return _with_options(base, options, "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As nested plain values, for TOML and JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginConfig(TrainingConfig):
+    """Margin training, a triple at a time: a positive should beat negatives by a margin."""
+
+    loss: Literal["margin", "sigmoid-margin", "logistic"] = option(
+        "margin", "hinge on the score, hinge on its sigmoid, logistic loss; or softmax"
+    )
+    margin: float = option(1.0, "by how much a positive should beat a negative", least=0)
+    negatives: int = option(1, "negatives for each positive and side", least=1, most=100_000)
+    corrupt: Literal["random", "bernoulli", "both"] = option(
+        "random", "side to corrupt: at random, by the relation's cardinality, or both"
+    )
+    plausible: float = option(
+        0.0,
+        "share of negatives drawn from entities seen in that position of the relation",
+        least=0,
+        most=1,
+    )
+    filter_negatives: bool = option(True, "reject corruptions that are training triples")
+    optimizer: Literal["adagrad", "sgd"] = option("adagrad", "how gradients become steps")
+    constraint: Literal["none", "ball", "sphere"] = option(
+        "none", "keep entities anywhere, in the unit ball, or on the unit sphere"
+    )
+    regularization: L2 = field(default_factory=L2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxConfig(TrainingConfig):
+    """Softmax training in batches: cross-entropy over all entities or a shared sample of them."""
+
+    loss: Literal["softmax"] = option("softmax", "cross-entropy; or a loss of margin training")
+    negatives: int = option(
+        0, "negatives that a batch shares; 0 for all entities", least=0, most=100_000
+    )
+    batch_size: int = option(1000, "queries in a batch", least=1, most=10**9)
+    queries: Literal["per-fact", "distinct", "weighted"] = option(
+        "per-fact",
+        "query head and tail of each fact, or each distinct query once with all its answers, "
+        "weighed alike or by their number",
+    )
+    answers_per_query: int = option(
+        0,
+        "weighted queries with more answers come in parts of so many; 0 for no limit",
+        least=0,
+        most=10**9,
+    )
+    full_epochs: int = option(
+        0,
+        "epochs at the end in which all entities are candidates; patience does not cut them off",
+        least=0,
+    )
+    distance: Literal["squared", "plain"] = option(
+        "squared", "what the softmax sees of a distance; the ranking is the same"
+    )
+    rounding: float = option(
+        0.0,
+        "stochastic rounding of gradients: probabilities below it, such as 0.004, become it or 0 "
+        "with the same mean, which saves two of three products; with a sample of negatives it "
+        "takes effect from 5 / negatives on",
+        least=0,
+        most=1,
+    )
+    label_smoothing: float = option(
+        0.0, "share of the target that goes to all entities", least=0, most=1
+    )
+    relation_prediction: float = option(
+        0.0, "weight of the cross-entropy of the relation, given head and tail", least=0
+    )
+    optimizer: Literal["adagrad", "sgd", "row-adagrad", "adam"] = option(
+        "adagrad", "how gradients become steps"
+    )
+    regularization: Regularization = field(default_factory=Regularization)
+    dropout: Dropout = field(default_factory=Dropout)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for wrong, message in (
+            (
+                self.negatives and self.label_smoothing,
+                "label_smoothing goes with all entities as candidates; set negatives=0",
+            ),
+            (
+                self.answers_per_query and self.queries != "weighted",
+                "answers_per_query goes with queries=weighted only; set answers_per_query=0",
+            ),
+            (
+                0 < self.rounding < 1e-6,
+                f"rounding must be 0 or at least 1e-06, not {self.rounding}",
+            ),
+            (
+                self.rounding and self.label_smoothing,
+                "rounding does not go with label_smoothing; leave one of them out",
+            ),
+            (
+                0 < self.rounding * self.negatives < ROUNDING_PAYS and not self.full_epochs,
+                f"with {self.negatives:,} negatives, rounding pays from "
+                f"{ROUNDING_PAYS / max(self.negatives, 1):g} on; make it larger, or leave it out",
+            ),
+            (
+                self.full_epochs and not self.negatives,
+                "full_epochs means nothing with negatives=0: all epochs are full",
+            ),
+            (
+                self.full_epochs and self.minutes,
+                "minutes may end a run before its full_epochs; leave one of them out",
+            ),
+        ):
+            if wrong:
+                raise ConfigError(message)
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether validations without a better MRR end the run; full epochs are never cut off."""
+        return self.patience > 0 and not self.full_epochs
+
+
+Config = MarginConfig | SoftmaxConfig
+CONFIGS = (MarginConfig, SoftmaxConfig)
+
+# Candidates to each that may be kept, from which on rounding is faster than products.
+ROUNDING_PAYS = 5
 
 # The state of a run, or what its validations are compared by, depends on these.
 FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_triples")
 
-# What one engine alone understands, with the value that means "nothing of it".
-SOFTMAX_ONLY: dict[str, Any] = {
-    "questions": "per-fact",
-    "together": 0,
-    "full_epochs": 0,
-    "distance": "squared",
-    "grain": 0.0,
-    "label_smoothing": 0.0,
-    "relation_prediction": 0.0,
-    "device": "numpy",
-    "regularization.kind": "l2",
-    "dropout.entity": 0.0,
-    "dropout.relation": 0.0,
-}
-MARGIN_ONLY = {
-    "margin": 1.0,
-    "corrupt": "random",
-    "plausible": 0.0,
-    "constraint": "none",
-    "filter_negatives": True,
-}
+# What version 0.1.0 called some options, and those that it had for both engines.
+_FORMER = {"questions": "queries", "together": "answers_per_query", "grain": "rounding"}
+_GONE = ("device",)
 
 
-def option_help(config: TrainingConfig | None = None) -> list[tuple[str, str, str]]:
-    """(key, value, meaning) of every option, with the values of ``config`` or the defaults."""
-    config = config or TrainingConfig()
-    groups: list[tuple[str, Any]] = [
-        ("", config),
-        ("regularization.", config.regularization),
-        ("dropout.", config.dropout),
-    ]
-    return [
-        (prefix + item.name, str(getattr(group, item.name)), item.metadata["help"])
-        for prefix, group in groups
-        for item in fields(group)
-        if item.metadata
-    ]
+def read_config(values: Mapping[str, Any]) -> Config:
+    """The config in a file, also of version 0.1.0, which wrote the options of both engines."""
+    options = {_FORMER.get(key, key): value for key, value in flat(values) if key not in _GONE}
+    kind = _kind(options.get("loss", "margin"))
+    (other,) = set(CONFIGS) - {kind}
+    foreign = {key: value for key, value, _ in option_help(other())}
+    foreign |= {"regularization.kind": "l2", "batch_size": None}
+    own = {key for key, _, _ in option_help(kind())}
+    for key in [key for key in options if key not in own and key in foreign]:
+        if foreign[key] in (None, str(options[key])):
+            del options[key]
+    return kind().with_options(options)
+
+
+def option_help(config: TrainingConfig) -> list[tuple[str, str, str]]:
+    """(key, value, meaning) of every option of a config."""
+    rows = []
+    for item in fields(config):
+        value = getattr(config, item.name)
+        if is_dataclass(value):
+            inner = option_help(value)  # type: ignore[arg-type]
+            rows += [(f"{item.name}.{key}", text, help) for key, text, help in inner]
+        else:
+            rows.append((item.name, str(value), item.metadata["help"]))
+    return rows
 
 
 def flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Keys as in ``--set``: ``{"dropout": {"entity": 0.1}}`` → ``dropout.entity``, 0.1."""
-    groups = {key.partition(".")[0] for key, _, _ in option_help() if "." in key}
     for key, value in options.items():
-        if key in groups and isinstance(value, Mapping):
+        if key in ("regularization", "dropout") and isinstance(value, Mapping):
             yield from flat(value, f"{key}.")
         else:
             yield prefix + key, value
@@ -274,19 +305,28 @@ def parse_options(texts: list[str]) -> dict[str, str]:
     return options
 
 
+def belongs_to(key: str) -> set[type]:
+    """The configs, margin or softmax, that know an option."""
+    return {kind for kind in CONFIGS if key in {name for name, _, _ in option_help(kind())}}
+
+
+def _kind(loss: Any) -> type[Config]:
+    """The config that a loss belongs to."""
+    losses = {name: kind for kind in CONFIGS for name in get_args(get_type_hints(kind)["loss"])}
+    if loss not in losses:
+        raise ConfigError(f"loss must be one of {', '.join(losses)}, not {loss!r}")
+    return losses[loss]
+
+
 def _with_options(config: Any, options: Mapping[str, Any], prefix: str) -> Any:
     hints = get_type_hints(type(config))
     changes: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for key, value in options.items():
         name, dot, rest = key.partition(".")
-        if name not in hints or (
-            bool(dot) != is_dataclass(hints[name]) and not (isinstance(value, Mapping))
-        ):
-            raise _unknown(prefix + key)
-        if isinstance(value, Mapping):
-            nested.setdefault(name, {}).update(value)
-        elif dot:
+        if name not in hints or bool(dot) != is_dataclass(hints[name]):
+            raise _unknown(config, prefix + key)
+        if dot:
             nested.setdefault(name, {})[rest] = value
         else:
             changes[name] = _coerce(prefix + key, value, hints[name])
@@ -295,8 +335,15 @@ def _with_options(config: Any, options: Mapping[str, Any], prefix: str) -> Any:
     return replace(config, **changes)
 
 
-def _unknown(key: str) -> ConfigError:
-    names = [name for name, _, _ in option_help()]
+def _unknown(config: Any, key: str) -> ConfigError:
+    if belongs_to(key):  # the other engine knows it
+        kind = "margin" if MarginConfig in belongs_to(key) else "softmax"
+        other = "softmax" if kind == "margin" else "margin"
+        return ConfigError(
+            f"{key} is an option of {kind} training and does not go with the {other} loss; "
+            "leave it out"
+        )
+    names = sorted({name for kind in CONFIGS for name, _, _ in option_help(kind())})
     close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
     return ConfigError(f"unknown option {key!r}; {hint}")
@@ -321,22 +368,25 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def _get(config: Any, key: str) -> Any:
-    """The value of an option by its key in ``--set``."""
-    for name in key.split("."):
-        config = getattr(config, name)
-    return config
+def _check(config: Any, prefix: str) -> None:
+    """Complain about words that an option does not know, and about numbers beyond its limits."""
+    hints = get_type_hints(type(config))
+    for item in fields(config):
+        name, value = prefix + item.name, getattr(config, item.name)
+        if is_dataclass(value):
+            _check(value, f"{item.name}.")
+        elif get_origin(hints[item.name]) is Literal:
+            if value not in (known := get_args(hints[item.name])):
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        elif hints[item.name] in (int, float):
+            _check_limits(name, value, item.metadata)
 
 
-def _check_words(config: Any, prefix: str) -> None:
-    """Complain about a word that an option does not know."""
-    for name, hint in get_type_hints(type(config)).items():
-        if get_origin(hint) is Literal and getattr(config, name) not in get_args(hint):
-            known = ", ".join(get_args(hint))
-            value = getattr(config, name)
-            raise ConfigError(f"{prefix}{name} must be one of {known}, not {value!r}")
-
-
-def _at_least(name: str, value: float, limit: float) -> None:
-    if not limit <= value < math.inf:  # also refuses NaN
-        raise ConfigError(f"{name} must be at least {limit} and finite, not {value}")
+def _check_limits(name: str, value: float, limits: Mapping[str, Any]) -> None:
+    least, most, above = limits["least"], limits["most"], limits["above"]
+    if above and not least < value < math.inf:  # also refuses NaN
+        raise ConfigError(f"{name} must be positive and finite, not {value}")
+    if not least <= value < math.inf:
+        raise ConfigError(f"{name} must be at least {least} and finite, not {value}")
+    if value > most:
+        raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")

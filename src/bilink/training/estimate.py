@@ -1,6 +1,5 @@
 """What a run will take, before it starts."""
 
-import os
 import time
 from dataclasses import dataclass, replace
 
@@ -9,9 +8,9 @@ import numpy as np
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
-from bilink.training.config import TrainingConfig
-from bilink.training.engines import Engine, make_engine
-from bilink.training.initial import initialise
+from bilink.training.config import Config, MarginConfig, SoftmaxConfig
+from bilink.training.engine import Engine
+from bilink.training.loop import initialise, make_engine
 from bilink.training.tables import SCORES
 
 _PROBE_ENTITIES = 2_000
@@ -33,15 +32,7 @@ class Plan:
     threads: int
 
 
-def physical_memory() -> float:
-    """Bytes of memory in this machine, or infinity where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
-
-
-def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
+def plan(graph: Graph, model: Model, config: Config) -> Plan:
     """Count the memory and time a few steps on a small random graph.
 
     The probe's margin is always violated, as it is at the start of a run; later epochs move fewer
@@ -49,9 +40,9 @@ def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
     entities, since its time grows with their number, and apart in the epochs that are over all.
     """
     parameters = model.entities.size + model.relations.size
-    copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + config.softmax
-    memory = copies * parameters * model.entities.itemsize + _BASE
-    memory += config.softmax * SCORES * (1 if config.device == "numpy" else 2)
+    softmax = isinstance(config, SoftmaxConfig)
+    copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + softmax
+    memory = copies * parameters * model.entities.itemsize + _BASE + softmax * SCORES
     memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
     per_triple, threads = _probe(model, config, len(graph.train))
     seconds = per_triple * len(graph.train)
@@ -60,14 +51,18 @@ def plan(graph: Graph, model: Model, config: TrainingConfig) -> Plan:
     return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
 
 
-def _probe(model: Model, config: TrainingConfig, most: int) -> tuple[float, int]:
+def _probe(model: Model, config: Config, most: int) -> tuple[float, int]:
     """Seconds that all epochs take for each triple, tried with at most so many; and threads."""
     random = np.random.default_rng(0)
-    n = len(model.entities) if config.softmax else min(_PROBE_ENTITIES, len(model.entities))
+    n, full = len(model.entities), 0
     k = min(_PROBE_RELATIONS, len(model.relations))
     size = max(200, min(20_000, 2_000_000 // model.relations.shape[1]))
-    if config.softmax:
-        size = max(1, min(config.batch_size, most))  # two batches, one for each side
+    worst: Config = replace(config, learning_rate=1e-6)
+    if isinstance(worst, MarginConfig):
+        n, worst = min(_PROBE_ENTITIES, n), replace(worst, margin=1e6)
+    else:
+        size = max(1, min(worst.batch_size, most))  # two batches, one for each side
+        full = min(worst.full_epochs, worst.epochs)
     triples = np.stack([random.integers(0, high, size) for high in (n, k, n)], axis=1)
     names = tuple(map(str, range(n)))
     none = np.empty((0, 3))
@@ -75,12 +70,8 @@ def _probe(model: Model, config: TrainingConfig, most: int) -> tuple[float, int]
         "probe", Vocabulary("entity", names), Vocabulary("relation", names[:k]), triples, none, none
     )
     small = Model.empty(model.family.name, model.dim, n, k)
-    worst = replace(config, learning_rate=1e-6)
-    if not config.softmax:
-        worst = replace(worst, margin=1e6)
     initialise(small, worst)
     engine = make_engine(small, graph, worst)
-    full = min(config.full_epochs, config.epochs)
     kinds = [(0, config.epochs - full), (config.epochs - 1, full)]  # an epoch, and how many like it
     seconds = sum(count * _seconds(engine, epoch) for epoch, count in kinds if count)
     return seconds / size, engine.threads

@@ -1,8 +1,8 @@
 """New entities in a finished model: each gets a row from its facts, with all else frozen.
 
-A fact (x, r, t) scores inner(head_query(t, r), x), and (h, r, x) scores inner(tail_query(h, r), x):
-to the row x, each fact is one fixed query.  The row maximises the likelihood of the graph under a
-softmax over β · scores, as far as it depends on x:
+A fact (x, r, t) has the score compare(head_query(t, r), x), and (h, r, x) has
+compare(tail_query(h, r), x): to the row x, each fact is one fixed query.  The row maximises the
+likelihood of the graph under a softmax over β · scores, as far as it depends on x:
 
 - its facts, asked "who stands here?" and "what goes with x?";
 - the facts of others, asked "who stands here?", where x is one more wrong answer.  Without them a
@@ -14,58 +14,55 @@ softmax over β · scores, as far as it depends on x:
 convex.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from bilink._threads import single_threaded_blas
 from bilink.data.graph import COLUMNS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.errors import ConfigError
-from bilink.models import kernels
 from bilink.models.model import Model
-from bilink.models.reciprocal import SUFFIX
-from bilink.models.scorer import SIDES, Scorer, Side
-from bilink.ranking.ranks import check_finite, single_threaded_blas
-from bilink.training.kernels import sigmoid, softplus
-from bilink.training.negatives import position_pools
+from bilink.models.scorer import SIDES, Scorer, Side, fill_queries
+from bilink.training.margin import position_pools
+from bilink.training.margin_kernels import sigmoid, softplus
 
 # Chosen by ComplEx on entities of FB15k-237 that no figure is reported of (study/fold_in.py).
 STRENGTH = 1.0  # of the pull to m
 OTHERS = 0.05  # weight of the facts of others, which are compared with their answer alone
-RIVALS = 200  # for each place where x stands: half of them seen there, half any entity
+NEGATIVES = 200  # for each place where x stands: half of them seen there, half any entity
 ASKED = 100  # facts of others for each place, and as many of any relation and side
 STEPS = 50
-_BYTES = 64 * 2**20  # of scores that are held at once
 _SAMPLE = 64  # facts that β is found from
 
-# Placeholders that ``bind`` replaces by a model's verbs.
-inner: Any = None
-entity_slope: Any = None
+# Placeholders that ``bind`` replaces by a model's kernel functions.
+compare: Any = None
+entity_gradient: Any = None
 
 
-def fold_in_slope(
-    row, queries, places, totals, rivals, offsets, asked, answers, weights, beta, slope
+def fold_in_gradient(
+    row, queries, places, totals, negatives, offsets, asked, answers, weights, beta, gradient
 ):
-    """The loss of the facts at ``row``; its slope is added to ``slope``.
+    """The loss of the facts at ``row``; its gradient is added to ``gradient``.
 
-    Fact i has queries[i], and its rivals for the place of the row together exp(totals[i]).  Rivals
-    for the other end are rivals[places[i]], which count exp(offsets) times.  The questions
-    ``asked`` have the scores ``answers`` to beat, in vain, and stand for ``weights`` of their kind.
+    Fact i has queries[i]; the other candidates for the row's place together weigh exp(totals[i]).
+    Candidates for the other end are negatives[places[i]], which count exp(offsets) times.  In the
+    questions ``asked`` the row should stay below the scores ``answers``; they have ``weights``.
     """
     n_places, count = offsets.shape
     loss = 0.0
     for i in range(asked.shape[0]):
-        gap = beta * inner(asked[i], row) - answers[i]
+        gap = beta * compare(asked[i], row) - answers[i]
         loss += weights[i] * softplus(gap)
-        entity_slope(asked[i], row, weights[i] * beta * sigmoid(gap), slope)
+        entity_gradient(asked[i], row, weights[i] * beta * sigmoid(gap), gradient)
     logits = np.empty(count)
     for place in range(n_places):
         top = -np.inf
         for j in range(count):
-            logits[j] = offsets[place, j] + beta * inner(rivals[place, j], row)
+            logits[j] = offsets[place, j] + beta * compare(negatives[place, j], row)
             top = max(top, logits[j])
         total = 0.0
         for j in range(count):
@@ -75,14 +72,16 @@ def fold_in_slope(
         share = 0.0
         for i in range(places.shape[0]):
             if places[i] == place:
-                score = beta * inner(queries[i], row)
+                score = beta * compare(queries[i], row)
                 loss += softplus(totals[i] - score) + softplus(others - score)
                 here, there = sigmoid(totals[i] - score), sigmoid(others - score)
                 share += there
-                entity_slope(queries[i], row, -beta * (here + there), slope)
+                entity_gradient(queries[i], row, -beta * (here + there), gradient)
         for j in range(count):
             if logits[j] > 0:
-                entity_slope(rivals[place, j], row, beta * share * logits[j] / total, slope)
+                entity_gradient(
+                    negatives[place, j], row, beta * share * logits[j] / total, gradient
+                )
     return loss
 
 
@@ -105,7 +104,7 @@ class Frozen:
     @classmethod
     def of(cls, model: Model, graph: Graph) -> "Frozen":
         """Look at the model and its graph, but not at the test split."""
-        if model.family.name.endswith(SUFFIX):
+        if model.family.is_reciprocal:
             raise ConfigError(
                 f"{model.family.title} scores heads and tails by different forms; a new entity "
                 "cannot be placed in it"
@@ -137,7 +136,7 @@ class Frozen:
         """What asks for the tail, or else the head, that goes with each row and relation."""
         used, index = np.unique(relations, return_inverse=True)
         out = np.empty((len(rows), rows.shape[1]))
-        fill = self.model.family.bind(kernels.fill_queries)
+        fill = self.model.family.bind(fill_queries)
         forms = self.model.relations[used].astype(np.float64)
         fill(rows.astype(np.float64), forms, np.arange(len(rows)), index, not tail, out)
         return out
@@ -198,15 +197,17 @@ def _place(
     if not len(others):
         return mean
     own, totals = _own_questions(frozen, entities[others], others, relations, tails)
-    rivals, offsets = _rivals(frozen, kinds.tolist(), index, others, random)
+    negatives, offsets = _negatives(frozen, kinds.tolist(), index, others, random)
     asked = _questions_of_others(frozen, kinds.tolist(), random)
-    slope_of = frozen.model.family.bind(fold_in_slope)
+    gradient_of = frozen.model.family.bind(fold_in_gradient)
     precision = STRENGTH / frozen.variance
 
     def loss(row: np.ndarray) -> tuple[float, np.ndarray]:
-        slope = precision * (row - mean)
-        facts = slope_of(row, own, index, totals, rivals, offsets, *asked, frozen.beta, slope)
-        return facts + precision / 2 * float((row - mean) @ (row - mean)), slope
+        gradient = precision * (row - mean)
+        facts = gradient_of(
+            row, own, index, totals, negatives, offsets, *asked, frozen.beta, gradient
+        )
+        return facts + precision / 2 * float((row - mean) @ (row - mean)), gradient
 
     return minimize(loss, mean, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
 
@@ -218,39 +219,32 @@ def _own_questions(
     relations: np.ndarray,
     tails: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The query of each fact, and the logarithm of what its rivals for the row's place weigh."""
+    """The query of each fact, and the logarithm of what its negatives for the row's place weigh."""
     own, totals = np.empty((len(others), rows.shape[1])), np.full(len(others), -np.inf)
     for tail, side in enumerate(SIDES):
         here = tails == tail
         own[here] = frozen.queries(rows[here], relations[here], tail)
         asked = np.flatnonzero(here & (others < len(frozen.model.entities)))
-        for some in np.array_split(asked, -(-len(asked) // _block(frozen.model.scorer)) or 1):
-            scores = _rival_scores(
-                frozen.model.scorer, side, others[some], relations[some], frozen.known
-            )
-            totals[some] = _log_sum(scores * scores.dtype.type(frozen.beta))
+        questions = others[asked], relations[asked]
+        for part, scores in _other_scores(frozen.model.scorer, side, *questions, frozen.known):
+            totals[asked[part]] = _log_sum(scores * scores.dtype.type(frozen.beta))
     return own, totals
 
 
-def _block(scorer: Scorer) -> int:
-    """How many questions are asked at once."""
-    return max(1, _BYTES // (scorer.dtype.itemsize * scorer.n_entities))
-
-
-def _rivals(
+def _negatives(
     frozen: Frozen,
     kinds: list[int],
     index: np.ndarray,
     others: np.ndarray,
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each place, queries of rivals for the other end, and the logarithm of their number.
+    """For each place, queries of negatives for the other end, and the logarithm of their number.
 
     Half are drawn from entities seen there, half from the rest, and each stands for many.
     """
     n, width = frozen.model.entities.shape
-    each = RIVALS // 2
-    rivals = np.zeros((len(kinds), 2 * each, width))
+    each = NEGATIVES // 2
+    negatives = np.zeros((len(kinds), 2 * each, width))
     offsets = np.full((len(kinds), 2 * each), -np.inf)
     for k, kind in enumerate(kinds):
         relation, tail = divmod(kind, 2)
@@ -260,10 +254,10 @@ def _rivals(
         stand_for = np.log(np.repeat([len(pool) / max(1, len(near)), n / each], [len(near), each]))
         stand_for[len(near) :][np.isin(ids[len(near) :], pool)] = -np.inf
         stand_for[np.isin(ids, others[index == k])] = -np.inf
-        verbs = np.full(len(ids), relation)
-        rivals[k, : len(ids)] = frozen.queries(frozen.model.entities[ids], verbs, tail)
+        same = np.full(len(ids), relation)
+        negatives[k, : len(ids)] = frozen.queries(frozen.model.entities[ids], same, tail)
         offsets[k, : len(ids)] = stand_for
-    return rivals, offsets
+    return negatives, offsets
 
 
 def _questions_of_others(
@@ -285,36 +279,33 @@ def _questions_of_others(
 
 def _sharpness(scorer: Scorer, facts: np.ndarray, known: Mapping[str, KnownAnswers]) -> float:
     """The β for which a softmax over β · scores makes the facts most probable."""
-    right = scorer.score(facts)[:, None]
-    gaps = np.concatenate(
-        [
-            _rival_scores(scorer, side, facts[:, COLUMNS[side][0]], facts[:, 1], known) - right
-            for side in SIDES
-        ]
-    )
+    right, gaps = scorer.score(facts)[:, None], []
+    for side in SIDES:
+        questions = facts[:, COLUMNS[side][0]], facts[:, 1]
+        for part, scores in _other_scores(scorer, side, *questions, known):
+            gaps.append(scores - right[part])
+    gaps_ = np.concatenate(gaps)
 
     def loss(log_beta: float) -> float:
-        return float(np.logaddexp(0, _log_sum(gaps * gaps.dtype.type(np.exp(log_beta)))).mean())
+        return float(np.logaddexp(0, _log_sum(gaps_ * gaps_.dtype.type(np.exp(log_beta)))).mean())
 
     found = minimize_scalar(loss, bounds=(-6, 6), method="bounded", options={"xatol": 0.1})
     return float(np.exp(found.x))
 
 
-def _rival_scores(
+def _other_scores(
     scorer: Scorer,
     side: Side,
     given: np.ndarray,
     relations: np.ndarray,
     known: Mapping[str, KnownAnswers],
-) -> np.ndarray:
-    """The scores of all candidates of each question; known answers have −∞."""
-    queries = scorer.queries(side, given, relations)
-    check_finite(scorer, queries)
-    scores = np.empty((len(given), scorer.n_entities), dtype=scorer.dtype)
-    scorer.score_block(queries, scores)
-    for row, start, stop in zip(scores, *known[side].spans(given, relations), strict=True):
-        row[known[side].answers[start:stop]] = -np.inf
-    return scores
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """The scores of all candidates of each question, in blocks; known answers have −∞."""
+    start, stop = known[side].spans(given, relations)
+    for part, scores in scorer.blocks(side, given, relations):
+        for row, i, j in zip(scores, start[part], stop[part], strict=True):
+            row[known[side].answers[i:j]] = -np.inf
+        yield part, scores
 
 
 def _log_sum(rows: np.ndarray) -> np.ndarray:

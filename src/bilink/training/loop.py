@@ -6,18 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from bilink._random import Stream, generator
 from bilink.data.graph import Graph
 from bilink.errors import DataError, TrainingError
 from bilink.models.model import Model
+from bilink.models.registry import Family
 from bilink.training.checkpoints import (
     Progress,
     copy_model,
     load_checkpoint,
     save_checkpoint,
 )
-from bilink.training.config import TrainingConfig
-from bilink.training.engines import Engine, make_engine
-from bilink.training.initial import initialise
+from bilink.training.config import Config, MarginConfig
+from bilink.training.engine import Engine
+from bilink.training.margin import MarginEngine
+from bilink.training.softmax import SoftmaxEngine, check_fit
 
 INTERRUPTED = "interrupted"
 CHECKPOINT_SHARE = 20  # a checkpoint may take one part in so many of the time
@@ -35,7 +40,7 @@ class TrainingResult:
 def fit(
     model: Model,
     graph: Graph,
-    config: TrainingConfig,
+    config: Config,
     *,
     validate: Callable[[Model], float] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
@@ -77,13 +82,47 @@ def fit(
     return TrainingResult(kept, progress, reason)
 
 
-def _reason_to_stop(progress: Progress, config: TrainingConfig) -> str:
+def check_engine(family: Family, config: Config) -> None:
+    """Refuse, before anything is done, options that do not go with such a model."""
+    if not isinstance(config, MarginConfig):
+        check_fit(family, config)
+
+
+def make_engine(model: Model, graph: Graph, config: Config) -> Engine:
+    """The engine that the loss asks for."""
+    if isinstance(config, MarginConfig):
+        return MarginEngine(model, graph, config)
+    return SoftmaxEngine(model, graph, config)
+
+
+def initialise(model: Model, config: Config) -> None:
+    """Fill the model's arrays with random values, the same for the same seed."""
+    random = generator(config.seed, Stream.INITIAL)
+    for array in (model.entities, model.relations):
+        if config.init == "normal":
+            random.standard_normal(out=array, dtype=array.dtype)
+            array *= config.init_scale
+        else:
+            bound = config.init_scale
+            if config.init == "xavier":
+                bound *= np.sqrt(6 / sum(array.shape))
+            random.random(out=array, dtype=array.dtype)
+            array -= 0.5
+            array *= 2 * bound
+    if isinstance(config, MarginConfig) and config.constraint != "none":
+        norms = np.linalg.norm(model.entities, axis=1, keepdims=True)
+        if config.constraint == "ball":
+            norms = np.maximum(norms, 1)
+        model.entities[:] /= np.where(norms > 0, norms, 1)
+
+
+def _reason_to_stop(progress: Progress, config: Config) -> str:
     """Why there is nothing left to do, or nothing; the same whether or not a run was resumed."""
     if progress.epoch >= config.epochs:
         return f"all {config.epochs} epochs are done"
     if config.minutes and progress.seconds >= 60 * config.minutes:
         return f"{config.minutes:g} minutes are over, after {progress.epoch} epochs"
-    if config.patience and not config.full_epochs and progress.stale >= config.patience:
+    if config.stops_early and progress.stale >= config.patience:
         return (
             f"no better validation MRR in {progress.stale} validations; "
             f"the best, {progress.best_mrr:.4f}, was at epoch {progress.best_epoch}"
@@ -107,7 +146,7 @@ def _run_epoch(engine: Engine, progress: Progress, checkpoint: Path | None) -> d
     }
 
 
-def _validation_due(epoch: int, config: TrainingConfig) -> bool:
+def _validation_due(epoch: int, config: Config) -> bool:
     return epoch % config.validation_period == 0 or epoch == config.epochs
 
 

@@ -1,15 +1,15 @@
-"""Recipes by name, and the one that a graph gets when nobody says otherwise.
+"""Recipes by name, and the one that a graph gets by default.
 
 | preset | what it is |
 | --- | --- |
 | paper | the framework of Wang et al. (2018): hinge, one random negative, Adagrad |
 | margin | margin training with more negatives and, but for distances, entities in the unit ball |
-| softmax | cross-entropy over all entities, each distinct question once; of products with N3 |
-| sampled | the same over negatives that a batch shares; for graphs with many questions |
+| softmax | cross-entropy over all entities, each distinct query once; of products with N3 |
+| sampled | the same over negatives that a batch shares; for graphs with many queries |
 
-Without a preset, what is said decides (``margin=2`` means margin training), and else the graph and
-the model: see ``choose``.  The settings were found on the validation splits of WN18, FB15k-237, the
-atlas and UMLS.
+Without a preset, the given options decide (``margin=2`` means margin training), and else the graph
+and the model: see ``choose``.  The settings were found on the validation splits of WN18, FB15k-237,
+the atlas and UMLS.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,15 @@ from typing import Any
 
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError
-from bilink.models.inner import DOT, MANHATTAN, SQUARED_DISTANCE
-from bilink.models.reciprocal import SUFFIX
 from bilink.models.registry import Family, family
-from bilink.training.config import MARGIN_ONLY, SOFTMAX_ONLY, TrainingConfig, flat
+from bilink.training.config import (
+    Config,
+    MarginConfig,
+    SoftmaxConfig,
+    belongs_to,
+    flat,
+    option_help,
+)
 
 PRESETS = ("paper", "margin", "softmax", "sampled")
 
@@ -31,7 +36,7 @@ _MARGIN: dict[str, dict[str, Any]] = {
     "transe-l1": {**_MORE, "margin": 2.0},
     "rotate": {**_MORE, "margin": 2.0},
 }
-_SOFTMAX = {"loss": "softmax", "init_scale": 1e-3, "questions": "weighted", "batch_size": 500}
+_SOFTMAX = {"loss": "softmax", "init_scale": 1e-3, "queries": "weighted", "batch_size": 500}
 _N3 = {
     "learning_rate": 0.3,
     "regularization.kind": "n3",
@@ -43,68 +48,71 @@ _N3 = {
 # about half a minute on two cores.
 _AFFORDABLE = 4e12
 
-_SAYS_SOFTMAX = {*SOFTMAX_ONLY, "batch_size"}  # if not with the value that means nothing of it
 
-
-def preset(name: str, model: str) -> TrainingConfig:
+def preset(name: str, model: str) -> Config:
     """The settings of a preset for a model."""
     if name not in PRESETS:
         raise ConfigError(f"unknown preset {name!r}; there are {', '.join(PRESETS)}")
     found = family(model)
-    base = found.name.removesuffix(SUFFIX)
+    base = found.base
     if name == "paper":
         options: Mapping[str, Any] = {"loss": "sigmoid-margin"} if base == "hole" else {}
     elif name == "margin":
         options = _MARGIN.get(base, _PRODUCT)
     else:
         options = _softmax(found, sampled=name == "sampled")
-    return TrainingConfig().with_options(options)
+    return MarginConfig().with_options(options)
 
 
 def _softmax(found: Family, sampled: bool) -> dict[str, Any]:
     size = {"negatives": 0, "epochs": 100}
     if sampled:
-        size = {"negatives": 1000, "epochs": 60, "together": 4}
-    if found.comparison is DOT:
+        size = {"negatives": 1000, "epochs": 60, "answers_per_query": 4}
+    if not found.form.is_distance:
         return {**_SOFTMAX, **_N3, **size, "decay": 0.95 if sampled else 0.97}
-    plain = {"distance": "plain"} if found.comparison is SQUARED_DISTANCE else {}
+    plain = {"distance": "plain"} if found.form.is_product else {}
     return {**_SOFTMAX, **plain, **size}
 
 
-def _is_margin(model: str, said: Mapping[str, Any]) -> bool:
-    if "loss" in said:
-        return bool(said["loss"] != "softmax")
-    options = dict(flat(said))
-    margin = sorted(options.keys() & set(MARGIN_ONLY))
-    softmax = sorted(key for key in options.keys() & _SAYS_SOFTMAX if _says(key, options[key]))
+def _is_margin(model: str, given: Mapping[str, Any]) -> bool:
+    """Whether the given options ask for margin training, or else the model does."""
+    if "loss" in given:
+        return bool(given["loss"] != "softmax")
+    options = dict(flat(given))
+    margin, softmax = (
+        sorted(k for k in options if belongs_to(k) == {kind} and not _is_default(k, options))
+        for kind in (MarginConfig, SoftmaxConfig)
+    )
     if margin and softmax:
         raise ConfigError(
             f"{margin[0]} is of margin training and {softmax[0]} of softmax training; leave one out"
         )
-    if str(said.get("negatives")) == "0" or softmax:
+    if str(given.get("negatives")) == "0" or softmax:
         return False
-    return bool(margin) or "negatives" in said or family(model).comparison is MANHATTAN
+    return bool(margin) or "negatives" in given or not family(model).form.is_product
 
 
-def _says(key: str, value: Any) -> bool:
-    """Whether an option of softmax training has another value than that which means nothing."""
-    plain = SOFTMAX_ONLY.get(key)
+def _is_default(key: str, options: Mapping[str, Any]) -> bool:
+    """Whether an option of softmax training has the value that means nothing."""
+    default = {name: value for name, value, _ in option_help(SoftmaxConfig())}.get(key)
+    if default is None or key == "batch_size":
+        return False
     try:
-        return bool(type(plain)(value) != plain) if plain is not None else True
+        return float(default) == float(options[key])
     except (TypeError, ValueError):
-        return True  # which is complained about elsewhere
+        return default == options[key]
 
 
-def choose(model: str, dim: int, graph: Graph | None, said: Mapping[str, Any]) -> str:
-    """The name of the preset for a model, a graph and the options that the user has said.
+def choose(model: str, dim: int, graph: Graph | None, given: Mapping[str, Any]) -> str:
+    """The name of the preset for a model, a graph and the options that are given.
 
     A softmax over all entities where that is affordable, and over a sample of them where it is not;
     a margin where scores are no matrix product.
     """
-    if _is_margin(model, said):
+    if _is_margin(model, given):
         return "margin"
-    if "negatives" in said:
-        return "softmax" if str(said["negatives"]) == "0" else "sampled"
+    if "negatives" in given:
+        return "softmax" if str(given["negatives"]) == "0" else "sampled"
     if graph is None:
         return "softmax"
     width = family(model).widths(dim)[0]

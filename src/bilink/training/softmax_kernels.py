@@ -1,26 +1,28 @@
-"""The softmax of rows of scores, and its slopes: what happens between two matrix products.
+"""The softmax of rows of scores, and its gradients: what happens between two matrix products.
 
 Each kernel works on a range of rows, so that threads share a batch without touching each other's.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from bilink._jit import kernel, reduction, verb
-from bilink.models.inner import dot
-from bilink.training.kernels import mix
+from bilink._hash import mix
+from bilink._jit import kernel, kernel_function, reduction
+from bilink.models.form import dot
 
 LOWEST = np.float32(-87.0)  # exp of less is no normal number in single precision
-NOWHERE = np.float32(1e-12)  # a squared distance whose root has no slope
+NOWHERE = np.float32(1e-12)  # a squared distance whose root has no derivative
 LANES = 32
 SEGMENT = 64  # candidates whose probabilities are added up together
 
 
-# -- verbs on a row --------------------------------------------------------------------------------
+# -- functions of a row ----------------------------------------------------------------------------
 
 
-@verb
+@kernel_function
 def exp(x):
-    """E to the power of x ≤ 0 in single precision, to 1e-7, in a form that compilers vectorise.
+    """e to the power of x ≤ 0 in single precision, to 1e-7, in a form that compilers vectorise.
 
     The whole part of x / ln 2 goes into the exponent's bits, the rest through a polynomial (the
     coefficients are those of the Cephes library).
@@ -40,7 +42,7 @@ def exp(x):
     return p * bits.view(np.float32)
 
 
-@verb
+@kernel_function
 def exp_row(row, top):
     """row[j] = exp(row[j] − top)."""
     for j in range(row.shape[0]):
@@ -56,7 +58,7 @@ def sum_row(row):
     return total
 
 
-@verb
+@kernel_function
 def max_row(row):
     """The largest entry of a row, in lanes, since compilers do not reorder a comparison."""
     lanes = np.full(LANES, row[0])
@@ -72,7 +74,7 @@ def max_row(row):
     return top
 
 
-@verb
+@kernel_function
 def sum_segments(row, sums):
     """The sum of a row, and those of its segments."""
     total = 0.0
@@ -82,17 +84,17 @@ def sum_segments(row, sums):
     return total
 
 
-@verb
-def keep_some(row, sums, grain, random, scale, factors, columns, values):
-    """Round entries below ``grain`` to it or to nothing, with the same mean; returns how many stay.
+@kernel_function
+def keep_some(row, sums, rounding, random, scale, factors, columns, values):
+    """Round entries below ``rounding`` to it or to 0, with the same mean; returns how many stay.
 
     Those that stay are multiplied by ``scale`` and, if there are any, by their ``factors``.
 
-    The entries lie end to end on a line, and one stays if one of the marks on it, ``grain`` apart
-    from a random start, falls on its part.  So at most 1 + sum / grain stay.  ``sums`` are those of
-    segments, so that segments without a mark are passed over.
+    The entries lie end to end on a line, and one stays if one of the marks on it, ``rounding``
+    apart from a random start, falls on its part.  So at most 1 + sum / rounding stay.  ``sums``
+    are those of segments, so that segments without a mark are passed over.
     """
-    mark = grain * (random >> np.uint64(11)) * 2.0**-53
+    mark = rounding * (random >> np.uint64(11)) * 2.0**-53
     seen, kept = 0.0, 0
     for s in range(sums.shape[0]):
         if seen + sums[s] > mark:
@@ -100,8 +102,8 @@ def keep_some(row, sums, grain, random, scale, factors, columns, values):
             for j in range(s * SEGMENT, min((s + 1) * SEGMENT, row.shape[0])):
                 here += row[j]
                 if here > mark:
-                    mark += grain * (np.floor((here - mark) / grain) + 1)
-                    value = scale * max(row[j], np.float32(grain))
+                    mark += rounding * (np.floor((here - mark) / rounding) + 1)
+                    value = scale * max(row[j], np.float32(rounding))
                     columns[kept] = j
                     values[kept] = value * factors[j] if factors.shape[0] else value
                     kept += 1
@@ -109,14 +111,14 @@ def keep_some(row, sums, grain, random, scale, factors, columns, values):
     return kept
 
 
-@verb
+@kernel_function
 def scale_row(row, factor):
     """row[j] *= factor."""
     for j in range(row.shape[0]):
         row[j] *= factor
 
 
-@verb
+@kernel_function
 def to_distances(row, distances):
     """Turn negative squared distances into negative distances; keep 1 / (2 distance) aside."""
     for j in range(row.shape[0]):
@@ -125,33 +127,50 @@ def to_distances(row, distances):
         distances[j] = np.float32(0.5) / distance
 
 
-@verb
+@kernel_function
 def times_row(row, factors):
     """row[j] *= factors[j]."""
     for j in range(row.shape[0]):
         row[j] *= factors[j]
 
 
-@verb
+@kernel_function
 def add_scaled(row, factor, out):
-    """Out += factor · row."""
+    """out += factor · row."""
     for k in range(row.shape[0]):
         out[k] += factor * row[k]
 
 
-# -- scores to slopes ------------------------------------------------------------------------------
+# -- scores to gradients ---------------------------------------------------------------------------
+
+
+class Targets(NamedTuple):
+    """The answers of some queries: those of row i stand from starts[i] on and share its target."""
+
+    starts: Any
+    answers: Any
+    weights: Any  # of each query in the mean loss
+    losses: Any  # of each query, written
+    beaten: Any  # share of each query's answers that a wrong candidate beats, written
+
+
+class Kept(NamedTuple):
+    """Of a matrix of gradients, those of each row that were not rounded to 0."""
+
+    columns: Any  # (rows, most), int32, ascending
+    values: Any  # (rows, most), float32
+    counts: Any  # (rows,): how many there are
 
 
 @kernel
-def softmax_slopes(first, last, scores, starts, answers, weights, smoothing, root, losses, beaten):
-    """Turn rows of scores into the slopes of weights[i] times their cross-entropy, in place.
+def softmax_gradients(first, last, scores, targets, smoothing, root):
+    """Turn rows of scores into the gradients of weights[i] times their cross-entropy, in place.
 
-    The answers of row i stand from starts[i] on and share its target evenly.  ``smoothing`` of the
-    target goes to all candidates.  With ``root``, scores are negative squared distances, the
-    loss sees distances, and the slopes are those in the squared ones.  Notes the loss of each row
-    and the share of its answers that are not the best candidate.
+    ``smoothing`` of the target goes to all candidates.  With ``root``, scores are negative squared
+    distances, the loss sees distances, and the gradients are those in the squared ones.
     """
     size = scores.shape[1]
+    starts, answers, weights = targets.starts, targets.answers, targets.weights
     factors = np.empty(size if root else 0, dtype=scores.dtype)
     for i in range(first, last):
         row = scores[i]
@@ -160,10 +179,10 @@ def softmax_slopes(first, last, scores, starts, answers, weights, smoothing, roo
         top = max_row(row)
         count = starts[i + 1] - starts[i]
         share = (1 - smoothing) / count
-        goal = smoothing * (sum_row(row) / size) if smoothing > 0 else 0.0
+        target = smoothing * (sum_row(row) / size) if smoothing > 0 else 0.0
         worse = 0
         for a in range(starts[i], starts[i + 1]):
-            goal += share * row[answers[a]]
+            target += share * row[answers[a]]
             worse += row[answers[a]] < top
         exp_row(row, top)
         total = sum_row(row)
@@ -176,34 +195,19 @@ def softmax_slopes(first, last, scores, starts, answers, weights, smoothing, roo
             row[answers[a]] -= np.float32(weights[i] * share)
         if root:
             times_row(row, factors)
-        losses[i] = np.log(total) + top - goal
-        beaten[i] = worse / count
+        targets.losses[i] = np.log(total) + top - target
+        targets.beaten[i] = worse / count
 
 
 @kernel
-def rounded_slopes(
-    first,
-    last,
-    scores,
-    starts,
-    answers,
-    weights,
-    grain,
-    seed,
-    root,
-    columns,
-    values,
-    counts,
-    answer_slopes,
-    losses,
-    beaten,
-):
-    """The slopes of ``softmax_slopes``, most of them rounded to 0; the answers' targets go aside.
+def rounded_gradients(first, last, scores, targets, rounding, seed, root, kept, answer_gradients):
+    """The gradients of ``softmax_gradients``, most of them rounded to 0; those of targets go aside.
 
-    A probability below ``grain`` becomes ``grain`` with the chance that keeps its mean, and else
-    nothing (``keep_some``).  Those that stay of row i are columns[i, :counts[i]], ascending.
+    A probability below ``rounding`` becomes ``rounding`` with the chance that keeps its mean, and
+    else 0 (``keep_some``).
     """
     size = scores.shape[1]
+    starts, answers, weights = targets.starts, targets.answers, targets.weights
     factors = np.empty(size if root else 0, dtype=scores.dtype)
     sums = np.empty(-(-size // SEGMENT))
     for i in range(first, last):
@@ -212,79 +216,66 @@ def rounded_slopes(
             to_distances(row, factors)
         top = max_row(row)
         count = starts[i + 1] - starts[i]
-        goal, worse = 0.0, 0
+        target, worse = 0.0, 0
         share = np.float32(weights[i] / count)
         for a in range(starts[i], starts[i + 1]):
-            goal += row[answers[a]] / count
+            target += row[answers[a]] / count
             worse += row[answers[a]] < top
-            answer_slopes[a] = -share * factors[answers[a]] if root else -share
+            answer_gradients[a] = -share * factors[answers[a]] if root else -share
         exp_row(row, top)
         total = sum_segments(row, sums)
         scale = np.float32(weights[i] / total)
         key = mix(seed + np.uint64(i))
-        counts[i] = keep_some(row, sums, grain * total, key, scale, factors, columns[i], values[i])
-        losses[i] = np.log(total) + top - goal
-        beaten[i] = worse / count
+        columns, values = kept.columns[i], kept.values[i]
+        kept.counts[i] = keep_some(
+            row, sums, rounding * total, key, scale, factors, columns, values
+        )
+        targets.losses[i] = np.log(total) + top - target
+        targets.beaten[i] = worse / count
 
 
 @kernel
-def pull_kept_queries(first, last, right, columns, values, counts, left_slopes):
-    """left_slopes[i] = Σ values[i, k] · right[columns[i, k]]."""
+def kept_query_backward(first, last, candidates, kept, query_gradients):
+    """query_gradients[i] = Σ values[i, k] · candidates[columns[i, k]]."""
     for i in range(first, last):
-        left_slopes[i, :] = 0
-        for k in range(counts[i]):
-            add_scaled(right[columns[i, k]], values[i, k], left_slopes[i])
+        query_gradients[i, :] = 0
+        for k in range(kept.counts[i]):
+            add_scaled(candidates[kept.columns[i, k]], kept.values[i, k], query_gradients[i])
 
 
 @kernel
-def pull_kept_candidates(first, last, left, columns, values, counts, right_slopes):
-    """right_slopes[columns[i, k]] += values[i, k] · left[i], for candidates from first to last."""
-    for i in range(left.shape[0]):
-        row = columns[i, : counts[i]]
+def kept_candidate_backward(first, last, queries, kept, candidate_gradients):
+    """candidate_gradients[columns[i, k]] += values[i, k] · queries[i], of a range of candidates."""
+    for i in range(queries.shape[0]):
+        row = kept.columns[i, : kept.counts[i]]
         for k in range(np.searchsorted(row, first), np.searchsorted(row, last)):
-            add_scaled(left[i], values[i, k], right_slopes[row[k]])
+            add_scaled(queries[i], kept.values[i, k], candidate_gradients[row[k]])
 
 
 @kernel
-def sampled_slopes(
-    first,
-    last,
-    scores,
-    left,
-    own,
-    starts,
-    hits,
-    weights,
-    count,
-    grain,
-    seed,
-    root,
-    columns,
-    values,
-    counts,
-    answer_slopes,
-    losses,
-    beaten,
+def sampled_gradients(
+    first, last, scores, queries, own, targets, hits, count, rounding, seed, root, kept
 ):
-    """Turn scores of shared negatives into slopes, in place; those of the answers go aside.
+    """Turn scores of shared negatives into gradients, in place; those of the answers go aside.
 
-    The answers of row i are the rows of ``own`` from starts[i] on and share its target evenly.
-    The sum over the wrong ones of ``count`` candidates is estimated by the sample's, scaled up; a
-    negative that is answer a of its row, at hits[a], is left out (−1 where there is none).  With a
-    ``grain``, the slopes are not in place but those of ``rounded_slopes``.
+    The answers of row i are the rows of ``own`` from starts[i] on; their gradients are written to
+    ``targets.answers``.  The sum over the wrong ones of ``count`` candidates is estimated by the
+    sample's, scaled up; a negative that is answer a of its row, at hits[a], is left out (−1 where
+    there is none).  With ``rounding``, the gradients are not in place but in ``kept``.
     """
     size = scores.shape[1]
+    starts, weights, gradients = targets.starts, targets.weights, targets.answers
     factors = np.empty(size if root else 0, dtype=scores.dtype)
     sums = np.empty(-(-size // SEGMENT))
     for i in range(first, last):
-        row, answers = scores[i], answer_slopes[starts[i] : starts[i + 1]]
+        row, answers = scores[i], gradients[starts[i] : starts[i + 1]]
         if root:
             to_distances(row, factors)
         wrong = size
         for a in range(starts[i], starts[i + 1]):
-            answer_slopes[a] = dot(left[i], own[a])
+            gradients[a] = dot(queries[i], own[a])  # the score, to begin with
             if root:
-                answer_slopes[a] = -np.sqrt(max(-answer_slopes[a], NOWHERE))
+                gradients[a] = -np.sqrt(max(-gradients[a], NOWHERE))
             if hits[a] >= 0:
                 row[hits[a]] = -np.inf
                 wrong -= 1
@@ -292,36 +283,46 @@ def sampled_slopes(
         top = max(best, max_row(answers))
         exp_row(row, top)
         scale = (count - len(answers)) / max(wrong, 1)
-        total, goal, worse = 0.0, 0.0, 0
+        total, target, worse = 0.0, 0.0, 0
         for a in range(starts[i], starts[i + 1]):
             if hits[a] >= 0:
                 row[hits[a]] = 0
-            total += np.exp(answer_slopes[a] - top)
-            goal += answer_slopes[a]
-            worse += best > answer_slopes[a]
+            total += np.exp(gradients[a] - top)
+            target += gradients[a]
+            worse += best > gradients[a]
         total += scale * sum_segments(row, sums)
         factor = np.float32(weights[i] * scale / total)
         share = 1 / len(answers)
         for a in range(starts[i], starts[i + 1]):
-            answer = answer_slopes[a]
-            slope = np.float32(weights[i] * (np.exp(answer - top) / total - share))
-            answer_slopes[a] = slope * (np.float32(-0.5) / answer) if root else slope
-        if grain > 0:
+            answer = gradients[a]
+            gradient = np.float32(weights[i] * (np.exp(answer - top) / total - share))
+            gradients[a] = gradient * (np.float32(-0.5) / answer) if root else gradient
+        if rounding > 0:
             key = mix(seed + np.uint64(i))
-            unit = grain * total / scale
-            counts[i] = keep_some(row, sums, unit, key, factor, factors, columns[i], values[i])
+            unit = rounding * total / scale
+            columns, values = kept.columns[i], kept.values[i]
+            kept.counts[i] = keep_some(row, sums, unit, key, factor, factors, columns, values)
         else:
             scale_row(row, factor)
             if root:
                 times_row(row, factors)
-        losses[i] = np.log(total) + top - goal * share
-        beaten[i] = worse * share
+        targets.losses[i] = np.log(total) + top - target * share
+        targets.beaten[i] = worse * share
 
 
 @kernel
-def pull_answers(first, last, left, own, starts, answer_slopes, left_slopes, own_slopes):
-    """Add what the answers' slopes make of the left side; note what they make of the answers."""
+def answer_backward(
+    first, last, queries, own, starts, answer_gradients, query_gradients, own_gradients
+):
+    """Carry the answers' gradients to the queries, to which they are added, and to the answers."""
     for i in range(first, last):
         for a in range(starts[i], starts[i + 1]):
-            add_scaled(own[a], answer_slopes[a], left_slopes[i])
-            own_slopes[a, :] = answer_slopes[a] * left[i]
+            add_scaled(own[a], answer_gradients[a], query_gradients[i])
+            own_gradients[a, :] = answer_gradients[a] * queries[i]
+
+
+@kernel
+def add_rows(gradients, rows, into):
+    """into[rows[i]] += gradients[i]; a row may come more than once."""
+    for i in range(rows.shape[0]):
+        add_scaled(gradients[i], np.float32(1), into[rows[i]])

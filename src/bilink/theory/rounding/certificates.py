@@ -146,7 +146,7 @@ def _form(model: Model, relation: int) -> tuple[np.ndarray, np.ndarray]:
         weighty = np.flatnonzero(row[: model.dim].astype(bool) | row[model.dim :].astype(bool))
         used = np.concatenate([weighty, model.dim + weighty])
         row = row[used]
-    return model.family.module.matrix(row), used
+    return model.family.matrix(row), used
 
 
 def _differences(
@@ -157,7 +157,7 @@ def _differences(
     e'ᵀM'e' − eᵀMe = (e' − e)ᵀM'e' + eᵀ(M' − M)e' + eᵀM(e' − e), and the rounding of all terms of
     the first.
     """
-    old, new = (x.family.module.matrix(x.relations[relation]) for x in (model, stored))
+    old, new = (x.family.matrix(x.relations[relation]) for x in (model, stored))
     before, after = (np.linalg.norm(x.entities, axis=1) for x in (model, stored))
     moved = np.linalg.norm(stored.entities - model.entities, axis=1)
     rounding = 2 * _gamma(len(new) + 2) * _norm_bound(new)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from bilink._jit import kernel, verb
+from bilink._jit import kernel, kernel_function
 from bilink.theory.rounding.boolean import BooleanMatrix, bipartite
 
 _SPECTRAL = 400  # columns up to which the eigenvector of the Laplacian is worth its cube
@@ -17,7 +17,7 @@ _TEMPERATURE = 0.25
 _CALL = 10_000_000  # of work between two looks at the best order so far
 
 
-@verb
+@kernel_function
 def _change_joins(x, y, sign, start, items, joins, needed, waiting, place, count):
     """Add (or take away) the join of columns x and y in the rows of both; return what it costs.
 
@@ -55,13 +55,13 @@ def _change_joins(x, y, sign, start, items, joins, needed, waiting, place, count
     return cost
 
 
-@verb
+@kernel_function
 def _at(order, k):
     """The column at place k; -1 beyond the ends."""
     return order[k] if 0 <= k < order.shape[0] else -1
 
 
-@verb
+@kernel_function
 def _reverse(order, position, i, j):
     """Reverse order[i : j + 1]."""
     while i < j:
@@ -72,7 +72,7 @@ def _reverse(order, position, i, j):
         j -= 1
 
 
-@verb
+@kernel_function
 def _shift(order, position, i, j):
     """Move the column at place i to place j, and those between by one."""
     x = order[i]
@@ -84,7 +84,7 @@ def _shift(order, position, i, j):
     position[x] = j
 
 
-@verb
+@kernel_function
 def _random(state):
     """The next of Marsaglia's xorshift numbers."""
     x = state[0]
@@ -95,13 +95,13 @@ def _random(state):
     return x
 
 
-@verb
+@kernel_function
 def _below(state, n):
     """A random number from 0 to n − 1."""
     return np.int64((_random(state) >> np.uint64(11)) % np.uint64(n))
 
 
-@verb
+@kernel_function
 def _set(pairs, k, x, y):
     """pairs[k] = x, y."""
     pairs[k, 0] = x

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bilink._jit import kernel, verb
+from bilink._jit import kernel, kernel_function
 from bilink.theory.rounding.boolean import BooleanMatrix, Lists, distinct_facts
 
 
@@ -32,7 +32,7 @@ class BlockRuns:
         return 2 * int(runs.max(initial=0)) + int(self.apart.sum())
 
 
-@verb
+@kernel_function
 def _sign(place, offset, first, last, row):
     """The sign of −∏ (2t − (2s − 1)) (2t − (2e + 1)) over the row's runs [s, e], at t = place."""
     sign = -1

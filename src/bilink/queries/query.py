@@ -1,39 +1,50 @@
-"""The questions (h, r, ?), (?, r, t), (h, ?, t) and (?, r, ?), and the best facts of all."""
+"""The questions (h, r, ?), (?, r, t), (h, ?, t) and (?, r, ?), and the best new facts of all."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from bilink.data.graph import COLUMNS, Graph
-from bilink.data.index import KnownAnswers
+from bilink.data.graph import COLUMNS, SPLITS, Graph
+from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError
+from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import Probability, Scorer, Side
 from bilink.queries.answers import Answer, Answers, AnswerSets, check_count
-from bilink.queries.pairs import PairSearch
+from bilink.queries.pairs import MEMORY_BUDGET, PairSearch
 from bilink.queries.questions import Question
-from bilink.ranking.topk import top_candidates
 
 SEEN = "seen"
+Only = str | Sequence[str]
 _PATTERNS = (
     "give a relation and either a head or a tail; or a relation alone, for pairs; or a head and a "
-    "tail, for relations"
+    "tail, for relations; or nothing, for new facts"
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Asker:
-    """All that it takes to answer: what scores, the graph, and what the graph knows."""
+class Answering:
+    """What can be asked of anything that has a graph, a scorer and perhaps probabilities."""
 
-    scorer: Scorer
     graph: Graph
-    known: Mapping[str, KnownAnswers]
-    probability: Probability | None = None
 
-    def ask(
+    @property
+    def scorer(self) -> Scorer:
+        """What ranks and answers."""
+        raise NotImplementedError
+
+    @property
+    def probability(self) -> Probability | None:
+        """How likely answers are right: a function of their triples of ids and their scores."""
+        return None
+
+    @cached_property
+    def known(self) -> dict[str, KnownAnswers]:
+        """What the graph knows, of all splits."""
+        return known_answers(self.graph, SPLITS)
+
+    def query(
         self,
         *,
         head: str | None = None,
@@ -41,73 +52,110 @@ class Asker:
         tail: str | None = None,
         k: int = 10,
         new: bool = False,
-        only: str | Sequence[str] | None = None,
-        **search: Any,
+        only: Only | None = None,
+        memory: int = MEMORY_BUDGET,
+        progress: Callable[[int], None] | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> Answers:
-        """Answer the question that is open where nothing is given, with the ``k`` best.
+        """The ``k`` best answers to (h, r, ?), (?, r, t), (h, ?, t), (?, r, ?) or (?, ?, ?).
 
-        With ``new``, facts that the graph holds already are left out.  ``only`` limits the entities
-        that may be answers: to the ``"seen"`` ones, which training has in that position of the
-        relation, or to a list of names.  ``search`` is for pairs: ``progress``, ``stop`` and
-        ``memory`` as in ``PairSearch.best``.  No entity is an answer to a question about itself,
-        unless training has some entity that the relation joins to itself.
+        Names and unambiguous labels are understood.  No entity is an answer to a question about
+        itself, unless training has some entity that the relation joins to itself.
+
+        Parameters
+        ----------
+        head, relation, tail
+            What is given; the rest is asked for.  With nothing given, the best new facts of all
+            relations are.
+        k
+            How many answers.
+        new
+            Leave out facts that the graph holds already.
+        only
+            Entities that may be answers: ``"seen"`` for those that training has in that position of
+            the relation, or a list of names.
+        memory, progress, stop
+            For the search of pairs: bytes; a function that is called with the number of heads just
+            done; a function that ends the search when it returns true.
+
+        Examples
+        --------
+        >>> run.query(head="Austria", relation="borders", new=True)  # doctest: +SKIP
         """
-        check_count(k)
         entities, relations = self.graph.entities, self.graph.relations
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
-        if unknown := set(search) - {"progress", "stop", "memory"}:
-            raise ConfigError(f"unknown option {sorted(unknown)[0]!r} of a query")
-        if r is not None and h is not None and t is None:
-            return self._entities("tail", h, r, k, new, only)
-        if r is not None and t is not None and h is None:
-            return self._entities("head", t, r, k, new, only)
-        if r is not None and h is None and t is None:
-            return self._pairs(r, k, new, only, search)
-        if r is None and h is not None and t is not None:
-            if only is not None:
-                raise ConfigError("only limits entities, but this question asks for a relation")
-            return self._relations(h, t, k, new)
+        search = {"memory": memory, "progress": progress, "stop": stop}
+        return self.query_ids(h, r, t, k=k, new=new, only=only, **search)
+
+    def query_ids(
+        self,
+        h: int | None,
+        r: int | None,
+        t: int | None,
+        *,
+        k: int = 10,
+        new: bool = False,
+        only: Only | None = None,
+        **search: Any,
+    ) -> Answers:
+        """``query`` for ids in place of names."""
+        check_count(k)
+        match h, r, t:
+            case int(), int(), None:
+                return self._entities("tail", h, r, k, new, only)
+            case None, int(), int():
+                return self._entities("head", t, r, k, new, only)
+            case None, int(), None:
+                return self._pairs(r, k, new, only, search)
+            case int(), None, int():
+                if only is not None:
+                    raise ConfigError("only limits entities, but this question asks for a relation")
+                return self._relations(h, t, k, new)
+            case None, None, None if new:
+                return self._new_facts(k, only, search)
         raise ConfigError(_PATTERNS)
 
-    def ask_all(
+    def query_all(
         self,
         questions: Sequence[Question],
         *,
+        k: int = 10,
+        new: bool = False,
+        only: Only | None = None,
+        memory: int = MEMORY_BUDGET,
         progress: Callable[[int], None] | None = None,
-        **options: Any,
     ) -> AnswerSets:
-        """Answer many questions with the options of ``ask``; ``progress`` is called after each."""
-        check_count(options.get("k", 1))
+        """The answers to many questions, such as ``bilink.read_questions`` reads from a file.
+
+        Options are those of ``query``; ``progress`` is called after each question.
+        """
+        check_count(k)
         sets = []
         for question in questions:
             with question.blamed():
-                asked: dict[str, Any] = {**question.given, **options}
-                sets.append(self.ask(**asked))
+                given: dict[str, Any] = dict(question.given)
+                sets.append(self.query(**given, k=k, new=new, only=only, memory=memory))
             if progress:
                 progress(1)
         return AnswerSets(sets)
 
-    def facts(
-        self,
-        *,
-        k: int = 10,
-        new: bool = True,
-        only: str | Sequence[str] | None = None,
-        **search: Any,
-    ) -> Answers:
-        """The ``k`` best facts of all relations, by probability where there is one, else by score.
+    def new_facts(self, k: int = 10, *, only: Only | None = None, **search: Any) -> Answers:
+        """The ``k`` best facts of all relations that the graph does not hold.
 
-        Scores of different relations compare only as far as the model was trained to make them.
+        They stand by probability where there is one, else by score; scores of different relations
+        compare only as far as the model was trained to make them.
         """
-        check_count(k)
+        return self.query_ids(None, None, None, k=k, new=True, only=only, **search)
+
+    def _new_facts(self, k: int, only: Only | None, search: Mapping[str, Any]) -> Answers:
         best = _Best(k, self.probability)
         for r in range(len(self.graph.relations)):
-            best.add(*self._best_pairs(r, k, new, only, best.floor, search))
-        return self._answers("new facts" if new else "facts", best.triples, best.scores, _whole)
+            best.add(*self._best_pairs(r, k, True, only, best.floor, search))
+        return self._answers("new facts", best.triples, best.scores, _whole)
 
     def _entities(
-        self, side: Side, given: int, r: int, k: int, new: bool, only: str | Sequence[str] | None
+        self, side: Side, given: int, r: int, k: int, new: bool, only: Only | None
     ) -> Answers:
         facts = self.known[side].of_query(given, r)
         leave_out = [facts] if new else []
@@ -122,10 +170,10 @@ class Asker:
         triples = np.empty((len(ids), 3), dtype=np.int64)
         triples[:] = (given, r, given)
         triples[:, COLUMNS[side][1]] = ids
-        subject, verb = self._shown(given, r)
+        entity, relation = self._shown(given, r)
         if side == "tail":
-            return self._answers(f"({subject}, {verb}, ?)", triples, scores, _tail)
-        return self._answers(f"(?, {verb}, {subject})", triples, scores, _head)
+            return self._answers(f"({entity}, {relation}, ?)", triples, scores, _tail)
+        return self._answers(f"(?, {relation}, {entity})", triples, scores, _head)
 
     def _relations(self, h: int, t: int, k: int, new: bool) -> Answers:
         n = len(self.graph.relations)
@@ -145,19 +193,19 @@ class Asker:
         r: int,
         k: int,
         new: bool,
-        only: str | Sequence[str] | None,
+        only: Only | None,
         search: Mapping[str, Any],
     ) -> Answers:
         triples, scores = self._best_pairs(r, k, new, only, -np.inf, search)
-        verb = printable(self.graph.relations.label(r))
-        return self._answers(f"(?, {verb}, ?)", triples, scores, _pair)
+        relation = printable(self.graph.relations.label(r))
+        return self._answers(f"(?, {relation}, ?)", triples, scores, _pair)
 
     def _best_pairs(
         self,
         r: int,
         k: int,
         new: bool,
-        only: str | Sequence[str] | None,
+        only: Only | None,
         floor: float,
         search: Mapping[str, Any],
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -193,7 +241,7 @@ class Asker:
         keys, starts = self._facts
         return keys[starts[r] : starts[r + 1]]
 
-    def _chosen(self, only: str | Sequence[str], side: Side, r: int) -> np.ndarray:
+    def _chosen(self, only: Only, side: Side, r: int) -> np.ndarray:
         """The ids that may be answers."""
         if isinstance(only, str):
             if only != SEEN:

@@ -1,35 +1,33 @@
 """Where an answer stands: the one definition of rank, ties and filtering.
 
-The score of an answer and those of its rivals come out of the same row of the same product.  That
-alone does not make equal scores equal: BLAS rounds a sum differently in different columns.  So
-rivals that are nearer to the answer than the rounding of the product can tell are scored once more,
-all in the same order of operations, and compared by that.
+The score of an answer and those of the other candidates come out of the same row of the same
+product.  That alone does not make equal scores equal: BLAS rounds a sum differently in different
+columns.  So candidates that are nearer to the answer than the rounding of the product can tell are
+scored once more, all in the same order of operations, and compared by that.
 
-Known answers other than the one asked for do not count as rivals.  Rivals with the very same score
-are ``level``; what they are worth is decided by the tie rule alone, in ``Ranks.values``.
+Known answers other than the one asked for do not count.  Candidates with the very same score are
+``level``; what they are worth is decided by the tie rule alone, in ``Ranks.values``.
 """
 
 import math
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-from bilink._jit import kernel, reduction, verb
+from bilink._jit import bind, reduction
+from bilink._threads import cores, single_threaded_blas
 from bilink.data.graph import COLUMNS
 from bilink.data.index import KnownAnswers
-from bilink.errors import ConfigError, TrainingError
+from bilink.errors import ConfigError
 from bilink.models.scorer import SIDES, Scorer, Side
 
-# Share of the level rivals that are counted as better, and other words for each rule.
+# Share of the level candidates that are counted as better, and other words for each rule.
 TIES = {"realistic": 0.5, "optimistic": 0.0, "pessimistic": 1.0}
 _SYNONYMS = {"mean": "realistic", "best": "optimistic", "worst": "pessimistic"}
 
@@ -49,7 +47,7 @@ def tie_rule(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """How many rivals stand above, and level with, the answer of each query of one side."""
+    """How many candidates stand above, and level with, the answer of each query of one side."""
 
     side: Side
     above: np.ndarray  # int64
@@ -78,7 +76,7 @@ def rank_triples(
     """
     taken = scorer.nbytes + sum(index.nbytes for index in known.values()) + 120 * len(triples)
     spare = max(MEMORY_BUDGET - taken, _least(scorer)) if memory is None else memory - taken
-    size, threads = block_size(scorer, spare, threads or os.cpu_count() or 1)
+    size, threads = block_size(scorer, spare, threads or cores())
     return {
         side: _rank_side(scorer, triples, known[side], side, size, threads, progress)
         for side in SIDES
@@ -89,7 +87,7 @@ def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
     """How many queries may be scored at once, and on how many threads, within ``memory`` bytes."""
     if not 1 <= threads <= 1024:
         raise ConfigError(f"threads must be at least 1 and at most 1,024, not {threads:,}")
-    rows = int(_SHARE * memory) // _row_bytes(scorer)
+    rows = int(_SHARE * memory) // scorer.row_bytes
     if rows < 1:
         missing = math.ceil((_least(scorer) - memory) / 1e5) / 10
         raise ConfigError(
@@ -100,13 +98,9 @@ def block_size(scorer: Scorer, memory: int, threads: int) -> tuple[int, int]:
     return min(_BLOCK, rows // threads), threads
 
 
-def _row_bytes(scorer: Scorer) -> int:
-    return (scorer.n_entities + 4 * scorer.width) * scorer.dtype.itemsize
-
-
 def _least(scorer: Scorer) -> int:
     """Bytes in which one query can be scored."""
-    return math.ceil(_row_bytes(scorer) / _SHARE) + 1
+    return math.ceil(scorer.row_bytes / _SHARE) + 1
 
 
 def _rank_side(
@@ -127,7 +121,8 @@ def _rank_side(
     size = min(size, -(-len(firsts) // threads))
     edges = np.append(firsts[::size], len(order))
     blocks = iter([order[i:j] for i, j in pairwise(edges)])
-    start, stop = known.spans(triples[:, given], triples[:, 1])
+    spans = known.spans(triples[:, given], triples[:, 1])
+    count_candidates = _counter(scorer.exact, scorer.exact_name)
     counts = np.zeros((3, len(triples)), dtype=np.int64)
     stopped = threading.Event()
 
@@ -139,22 +134,12 @@ def _rank_side(
             asked = triples[rows][:, [given, 1]]
             new = (np.diff(asked, axis=0, prepend=-1) != 0).any(axis=1)
             queries = scorer.queries(side, *asked[new].T)
-            check_finite(scorer, queries)
-            block = scores[: len(queries)]
-            scorer.score_block(queries, block)
-            _count_rivals(
-                block,
-                queries,
-                scorer.candidates,
-                scorer.tolerances(queries),
-                np.cumsum(new) - 1,
-                triples[rows, answer],
-                known.answers,
-                start[rows],
-                stop[rows],
-                rows,
-                counts,
+            block = scorer.query_scores(queries, scores[: np.count_nonzero(new)])
+            scored = _Scored(block, scorer.tolerances(queries), *scorer.exact_rows(queries))
+            answers = _Answers(
+                np.cumsum(new) - 1, triples[rows, answer], *(ends[rows] for ends in spans), rows
             )
+            count_candidates(scored, answers, known.answers, counts)
             if progress:
                 progress(len(rows))
 
@@ -168,64 +153,23 @@ def _rank_side(
     return Ranks(side, *counts)
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+class _Scored(NamedTuple):
+    """The scores of a block of queries, and what settles near ties."""
+
+    scores: np.ndarray
+    tolerances: np.ndarray  # of each query
+    queries: np.ndarray  # rows that ``exact_score`` compares
+    candidates: np.ndarray
 
 
-_limit_lock = threading.Lock()
-_limit_users: list[object] = []
+class _Answers(NamedTuple):
+    """The answers that are ranked in a block."""
 
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Each of our threads multiplies its own blocks; BLAS threads inside would multiply with ours.
-
-    The limit holds for the process: the first who asks sets it, the last who leaves lifts it.
-    """
-    with _limit_lock:
-        if not _limit_users:
-            _limit_users.append(_blas().limit(limits=1, user_api="blas"))
-        _limit_users.append(None)
-    try:
-        yield
-    finally:
-        with _limit_lock:
-            _limit_users.pop()
-            if len(_limit_users) == 1:
-                limiter: Any = _limit_users.pop()
-                limiter.restore_original_limits()
-
-
-def check_finite(scorer: Scorer, queries: np.ndarray) -> None:
-    """Refuse to rank with scores that are, or may have become, infinite or NaN."""
-    if not scorer.largest_score(queries) < np.finfo(scorer.dtype).max:
-        raise TrainingError(
-            "the model gives scores that are not finite, so its ranks would mean nothing; "
-            "train it again with a smaller learning rate or more regularization"
-        )
-
-
-@reduction
-def exact_score(query, candidate):
-    """⟨q, c⟩ in double precision: the same numbers give the same sum, wherever they stand."""
-    total = np.float64(query[0]) * np.float64(candidate[0])
-    for k in range(1, query.shape[0]):
-        total += np.float64(query[k]) * np.float64(candidate[k])
-    return total
-
-
-@verb
-def _standing(score, own, tolerance, query, candidate, exact_own):
-    """1 where a rival stands above the answer, 0 where level, −1 where below."""
-    if score > own + tolerance:
-        return 1
-    if score < own - tolerance:
-        return -1
-    if tolerance == 0:
-        return 0
-    exact = exact_score(query, candidate)
-    return int(exact > exact_own) - int(exact < exact_own)
+    queries: np.ndarray  # which row of the scores
+    ids: np.ndarray
+    start: np.ndarray  # where the known answers start and stop
+    stop: np.ndarray
+    rows: np.ndarray  # where the counts go
 
 
 @reduction
@@ -239,18 +183,23 @@ def _count_segment(scores, low, high):
     return more, near
 
 
-@kernel
-def _count_rivals(
-    scores, queries, candidates, tolerances, lines, answers, known, start, stop, rows, counts
-):
-    """counts[:, rows[i]] = rivals above, rivals level, options, for answer i of query lines[i]."""
-    n = scores.shape[1]
-    for i in range(answers.shape[0]):
-        row, query, tolerance = scores[lines[i]], queries[lines[i]], tolerances[lines[i]]
-        answer = answers[i]
-        own = row[answer]
-        high, low = own + tolerance, own - tolerance
-        exact_own = exact_score(query, candidates[answer])
+exact_score: Any = None  # the placeholder that ``bind`` replaces by the scorer's
+
+
+@cache
+def _counter(exact: Any, name: str) -> Any:
+    """The kernel below, compiled for what scores in double precision."""
+    return bind(_count_candidates, {"exact_score": exact}, name)
+
+
+def _count_candidates(scored, answers, known, counts):
+    """counts[:, rows[i]] = candidates above, level with, and left beside answer i."""
+    n = scored.scores.shape[1]
+    for i in range(answers.ids.shape[0]):
+        line, answer = answers.queries[i], answers.ids[i]
+        row, query, tolerance = scored.scores[line], scored.queries[line], scored.tolerances[line]
+        high, low = row[answer] + tolerance, row[answer] - tolerance
+        exact_own = exact_score(query, scored.candidates[answer]) if tolerance > 0 else 0.0
         above, level, options = 0, -1, n  # the answer is level with itself
         for segment in range(0, n, _SEGMENT):
             end = min(n, segment + _SEGMENT)
@@ -259,16 +208,40 @@ def _count_rivals(
             if near > more:
                 for j in range(segment, end):
                     if low <= row[j] <= high:
-                        side = _standing(row[j], own, tolerance, query, candidates[j], exact_own)
-                        above += side == 1
-                        level += side == 0
-        for k in range(start[i], stop[i]):
+                        gap = 0.0
+                        if tolerance > 0:
+                            gap = exact_score(query, scored.candidates[j]) - exact_own
+                        above += gap > 0
+                        level += gap == 0
+        for k in range(answers.start[i], answers.stop[i]):
             other = known[k]
             if other != answer:
                 options -= 1
-                side = _standing(row[other], own, tolerance, query, candidates[other], exact_own)
-                above -= side == 1
-                level -= side == 0
-        counts[0, rows[i]] = above
-        counts[1, rows[i]] = level
-        counts[2, rows[i]] = options
+                gap = np.float64(row[other] > high) - np.float64(row[other] < low)
+                if low <= row[other] <= high and tolerance > 0:
+                    gap = exact_score(query, scored.candidates[other]) - exact_own
+                above -= gap > 0
+                level -= gap == 0
+        counts[0, answers.rows[i]] = above
+        counts[1, answers.rows[i]] = level
+        counts[2, answers.rows[i]] = options
+
+
+def top_candidates(
+    scorer: Scorer, side: Side, given: int, relation: int, k: int, exclude: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ids and scores of the ``k`` best candidates but for ``exclude``.
+
+    Equal scores stand by ascending id.  They are those of one product, in which equal rows may
+    differ in the last digit; ranks settle that, and a list of answers need not.
+    """
+    row = scorer.scores(side, np.array([given]), np.array([relation]))[0]
+    row[exclude] = -np.inf
+    k = max(0, min(k, int(np.count_nonzero(np.isfinite(row)))))
+    if k == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=scorer.dtype)
+    # All that reach the k-th score, so that ties are cut by id and not by chance.
+    threshold = np.partition(row, len(row) - k)[len(row) - k]
+    best = np.flatnonzero(row >= threshold)
+    best = best[np.lexsort((best, -row[best]))][:k]
+    return best, row[best]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bilink._files import write_error, write_text
+from bilink._random import Stream, generator
 from bilink.errors import ConfigError, RunError
 from bilink.queries.doubts import ERRORS, Doubts, check_audit, doubt_facts
 from bilink.runs.combined import CombinedRun
@@ -130,7 +131,7 @@ def deal(n: int, folds: int, seed: int = 0) -> np.ndarray:
     """A fold for each of ``n`` facts, at random, as evenly as can be."""
     if not 2 <= folds <= max(n, 2):
         raise ConfigError(f"folds must be at least 2 and at most the {n:,} facts, not {folds}")
-    return np.random.default_rng([seed, 9]).permutation(n) % folds
+    return generator(seed, Stream.AUDIT_FOLDS).permutation(n) % folds
 
 
 def _config(run: Run) -> RunConfig:
@@ -180,7 +181,7 @@ def _train(
             on_epoch(i, record)
 
     if path is None:
-        return job.run(on_epoch=tell, should_stop=should_stop)
+        return job.run(on_epoch=tell, should_stop=should_stop, calibrate=False)
     return job.run_or_read(path, on_epoch=tell, should_stop=should_stop)
 
 

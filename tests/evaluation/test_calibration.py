@@ -13,9 +13,13 @@ import bilink
 import naive
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
-from bilink.ensembles.calibration import Calibration, compare_calibrations, fit_calibration
-from bilink.ensembles.examples import find_examples
 from bilink.errors import ConfigError, DataError
+from bilink.evaluation.calibration import (
+    Calibration,
+    compare_calibrations,
+    find_examples,
+    fit_calibration,
+)
 from bilink.evaluation.classification import labelled_triples, score_standards
 from bilink.models.model import Model
 from conftest import random_graph
@@ -38,17 +42,17 @@ def split_graph(sizes=(600, 600, 600), n=60, seed=0):
 def score_of(graph, seed=1):
     """Scores whose log-odds are a line of the relation, at as many false as true triples.
 
-    A true and a false normal variable of the same width, one over the slope, have such odds.
+    A true and a false normal variable of the same width, one over the weight, have such odds.
     """
     true = set(map(tuple, graph.triples.tolist()))
 
     def score(triples):
         out = np.empty(len(triples))
         for i, (h, r, t) in enumerate(np.asarray(triples).tolist()):
-            slope, offset = LINES.get(r, (1.0, 0.0))
+            weight, offset = LINES.get(r, (1.0, 0.0))
             noise = np.random.default_rng([seed, h, r, t]).normal()
             odds = 1.0 * ((h, r, t) in true) * 2 - 1 + noise * np.sqrt(2)
-            out[i] = (odds - offset) / slope
+            out[i] = (odds - offset) / weight
         return out
 
     return score
@@ -91,18 +95,18 @@ def test_lines_are_where_a_general_optimiser_finds_them(graph, score):
     common = minimize(loss, np.ones(2), (everything, np.zeros(2), 1e-3)).x
     for relation in range(3):
         w = minimize(loss, common, (np.flatnonzero(r == relation), common, 0.7)).x / scales
-        slope = w[0] / deviations[relation]
-        assert found.slopes[relation] == pytest.approx(slope, rel=2e-2)
-        offset = w[1] - slope * means[relation]
+        weight = w[0] / deviations[relation]
+        assert found.weights[relation] == pytest.approx(weight, rel=2e-2)
+        offset = w[1] - weight * means[relation]
         assert found.offsets[relation] == pytest.approx(offset, abs=2e-2)
     assert found.examples[3] == 0
-    assert found.slopes[3] * deviations[3] == pytest.approx(common[0] / scales[0], rel=2e-2)
+    assert found.weights[3] * deviations[3] == pytest.approx(common[0] / scales[0], rel=2e-2)
 
 
 def test_known_odds_are_found_again(graph, score):
     found = fit_calibration(score, graph, shrinkage=0.1)
-    for relation, (slope, offset) in LINES.items():
-        assert found.slopes[relation] == pytest.approx(slope, rel=0.35)
+    for relation, (weight, offset) in LINES.items():
+        assert found.weights[relation] == pytest.approx(weight, rel=0.35)
         assert found.offsets[relation] == pytest.approx(offset, abs=0.5)
 
 
@@ -230,7 +234,7 @@ def test_a_run_keeps_its_calibration_until_the_model_changes(tmp_path):
     found = run.calibration()
     assert run.calibration() is found
     kept = json.loads((tmp_path / "run" / "calibration.json").read_text())
-    assert kept["facts"]["slopes"] == found.slopes.tolist()
+    assert kept["facts"]["weights"] == found.weights.tolist()
     chosen = bilink.load(tmp_path / "run").calibrate(prior=0.2)  # the user's choice is kept
     assert bilink.load(tmp_path / "run").calibration().prior == chosen.prior == 0.2
     p = run.probability(graph.test, run.scorer.score(graph.test))
@@ -239,25 +243,47 @@ def test_a_run_keeps_its_calibration_until_the_model_changes(tmp_path):
         "facts",
         "answers",
     }
-    bilink.resume(tmp_path / "run", options={"epochs": 5})
-    assert not (tmp_path / "run" / "calibration.json").exists()
+    more = bilink.resume(tmp_path / "run", options={"epochs": 5})
+    again = bilink.load(tmp_path / "run").calibration()
+    np.testing.assert_array_equal(again.weights, more.calibration().weights)
+    assert again.prior == 0.5  # of the new model, made anew
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"facts": {}}', '{"facts": {"slopes": [1]}}'])
-def test_a_damaged_calibration_is_made_again(tmp_path, text):
+@pytest.mark.parametrize("text", ["[]", "{", '{"facts": {}}', '{"facts": {"weights": [1]}}'])
+def test_a_damaged_calibration_is_none(tmp_path, text):
     graph = random_graph(n_entities=30, n_relations=2, size=300)
     bilink.train(graph, "distmult", 4, out=tmp_path / "run", options=OPTIONS)
     (tmp_path / "run" / "calibration.json").write_text(text)
-    assert len(bilink.load(tmp_path / "run").calibration().slopes) == 2
+    run = bilink.load(tmp_path / "run")
+    assert run.calibration() is None
+    assert run.probability is None
+    assert (tmp_path / "run" / "calibration.json").read_text() == text
+    run.calibrate()
     assert "offsets" in json.loads((tmp_path / "run" / "calibration.json").read_text())["facts"]
 
 
-def test_a_folder_that_cannot_be_written_does_not_hinder(tmp_path, monkeypatch):
+def files_of(folder):
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_reading_never_writes(tmp_path, calibrated):
     graph = random_graph(n_entities=30, n_relations=2, size=300)
-    run = bilink.train(graph, "distmult", 4, out=tmp_path / "run", options=OPTIONS)
-    (tmp_path / "run" / "calibration.json").mkdir()  # not even root can replace that by a file
-    assert run.calibration().prior == 0.5
-    assert run.probability is not None
+    bilink.train(graph, "distmult", 4, out=tmp_path / "run", options=OPTIONS)
+    if not calibrated:
+        (tmp_path / "run" / "calibration.json").unlink()
+    before = files_of(tmp_path)
+    run = bilink.load(tmp_path / "run")
+    answers = run.query(head="e0", relation="r0", k=3)
+    assert [answer.probability is not None for answer in answers] == [calibrated] * 3
+    run.query(relation="r0")
+    run.query(head="e0", tail="e1")
+    run.new_facts(3)
+    run.score([("e0", "r0", "e1")])
+    run.explain("e0", "r0", "e1")
+    run.evaluate()
+    assert (run.classify().probabilities is not None) == calibrated
+    assert files_of(tmp_path) == before
 
 
 def test_a_run_without_validation_triples_has_no_probabilities():

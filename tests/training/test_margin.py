@@ -10,8 +10,8 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
-from bilink.training.config import TrainingConfig
-from bilink.training.triple_engine import TripleEngine
+from bilink.training.config import MarginConfig
+from bilink.training.margin import MarginEngine
 
 RATE = 1e-3
 
@@ -45,7 +45,7 @@ def test_a_step_of_sgd_is_the_gradient_of_the_loss(name, loss, negatives):
     graph = one_triple_graph()
     for seed in range(4):
         model = random_model(name, 3, 4, seed)
-        config = TrainingConfig(
+        config = MarginConfig(
             optimizer="sgd",
             learning_rate=RATE,
             loss=loss,
@@ -55,7 +55,7 @@ def test_a_step_of_sgd_is_the_gradient_of_the_loss(name, loss, negatives):
             threads=1,
         )
         before = (model.entities.copy(), model.relations.copy())
-        TripleEngine(model, graph, config).run_epoch(0)
+        MarginEngine(model, graph, config).run_epoch(0)
         moves = [
             (a - b) / -RATE for a, b in zip((model.entities, model.relations), before, strict=True)
         ]
@@ -73,10 +73,10 @@ def possible_gradients(name, loss, arrays, negatives):
     from itertools import combinations_with_replacement
 
     for side, allowed in (("head", (1, 2, 3)), ("tail", (0, 2, 3))):
-        for rivals in combinations_with_replacement(allowed, negatives):
+        for others in combinations_with_replacement(allowed, negatives):
 
-            def value(side=side, rivals=rivals):
-                corrupted = [(e, 0, 1) if side == "head" else (0, 0, e) for e in rivals]
+            def value(side=side, others=others):
+                corrupted = [(e, 0, 1) if side == "head" else (0, 0, e) for e in others]
                 present = replace(model)  # a scorer of the parameters as they are now
                 positive, *others = present.score([(0, 0, 1), *corrupted])
                 return sum(naive.pair_loss(loss, 2.0, positive, other) for other in others)
@@ -90,15 +90,15 @@ def test_adagrad_divides_by_the_root_of_the_summed_squares():
     graph = one_triple_graph(n_entities=3)
     model = random_model("distmult", 3, 3)
     before = model.entities.copy()
-    config = TrainingConfig(margin=100.0, learning_rate=0.5, threads=1)
-    engine = TripleEngine(model, graph, config)
+    config = MarginConfig(margin=100.0, learning_rate=0.5, threads=1)
+    engine = MarginEngine(model, graph, config)
     engine.run_epoch(0)
     moved = before != model.entities
     assert moved.any()
-    # After one step from zero, the state is the square of the slope, so each step has length rate.
+    # After one step from zero, the state is the squared gradient, so each step has length rate.
     np.testing.assert_allclose(np.abs(model.entities - before)[moved], 0.5, rtol=1e-3)
-    assert (engine.entity_state[moved] > 0).all()
-    assert (engine.entity_state[~moved] == 0).all()
+    assert (engine.state["entity_state"][moved] > 0).all()
+    assert (engine.state["entity_state"][~moved] == 0).all()
 
 
 def test_the_penalty_pulls_the_touched_rows_towards_zero():
@@ -106,11 +106,11 @@ def test_the_penalty_pulls_the_touched_rows_towards_zero():
     plain, pulled = random_model("distmult", 3, 8), random_model("distmult", 3, 8)
     start = plain.entities.copy()
     options = {"optimizer": "sgd", "learning_rate": RATE, "margin": 100.0, "threads": 1}
-    base = TrainingConfig(**options)
-    TripleEngine(plain, graph, base).run_epoch(0)
+    base = MarginConfig(**options)
+    MarginEngine(plain, graph, base).run_epoch(0)
     both = base.with_options({"regularization.entity": 2.0, "regularization.relation": 3.0})
     start_relations = pulled.relations.copy()
-    TripleEngine(pulled, graph, both).run_epoch(0)
+    MarginEngine(pulled, graph, both).run_epoch(0)
     touched = (plain.entities != start).any(axis=1)
     assert touched.sum() == 3  # head, tail and one rival
     np.testing.assert_allclose(
@@ -128,8 +128,8 @@ def test_constraints_hold_for_the_touched_rows(constraint, low, high):
     model = random_model("complex", 4, 3)
     model.entities[:] *= 3
     start = model.entities.copy()
-    config = TrainingConfig(margin=100.0, constraint=constraint, corrupt="both", threads=1)
-    TripleEngine(model, graph, config).run_epoch(0)
+    config = MarginConfig(margin=100.0, constraint=constraint, corrupt="both", threads=1)
+    MarginEngine(model, graph, config).run_epoch(0)
     norms = np.linalg.norm(model.entities, axis=1)[(model.entities != start).any(axis=1)]
     assert (norms >= low - 1e-5).all()
     assert (norms <= high + 1e-5).all()
@@ -140,7 +140,7 @@ def test_pairs_that_keep_the_margin_move_nothing():
     model = random_model("transe", 3, 4)
     model.entities[1] = model.entities[0] + model.relations[0]  # the positive scores zero
     start = model.entities.copy()
-    totals = TripleEngine(model, graph, TrainingConfig(margin=0.0, threads=1)).run_epoch(0)
+    totals = MarginEngine(model, graph, MarginConfig(margin=0.0, threads=1)).run_epoch(0)
     np.testing.assert_array_equal(model.entities, start)
     assert (totals.loss, totals.violated, totals.pairs) == (0, 0, 1)
 
@@ -150,5 +150,5 @@ def test_a_nan_shows_in_the_loss():
     for loss in ("margin", "sigmoid-margin", "logistic"):
         model = random_model("distmult", 3, 4)
         model.entities[:] = np.nan
-        totals = TripleEngine(model, graph, TrainingConfig(loss=loss, threads=1)).run_epoch(0)
+        totals = MarginEngine(model, graph, MarginConfig(loss=loss, threads=1)).run_epoch(0)
         assert np.isnan(totals.loss)

@@ -11,6 +11,7 @@ import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError
+from bilink.queries.query import Answering
 from bilink.queries.questions import read_names, read_questions
 from conftest import random_graph
 
@@ -75,16 +76,19 @@ def test_new_facts_are_the_best_of_all_relations(run):
 
 
 def test_probabilities_come_through_one_hook_and_order_facts_of_several_relations(run):
-    from bilink.queries.asking import Asker
-
     def probability(triples, scores):  # says that r2 is always likelier
         return 1 / (1 + np.exp(-scores)) * np.where(triples[:, 1] == 2, 1.0, 0.01)
 
-    asker = Asker(run.scorer, run.graph, run._known, probability)
-    assert all(0 < a.probability < 1 for a in asker.ask(head="e1", relation="r0"))
-    facts = asker.facts(k=5)
+    class Asked(Answering):
+        graph, scorer = run.graph, run.scorer
+
+    asked = Asked()
+    assert asked.query(head="e1", relation="r0")[0].probability is None
+    Asked.probability = staticmethod(probability)
+    assert all(0 < a.probability < 1 for a in asked.query(head="e1", relation="r0"))
+    facts = asked.new_facts(5)
     assert {a.relation for a in facts} == {"r2"}
-    assert as_facts(facts) == as_facts(asker.ask(relation="r2", new=True, k=5))
+    assert as_facts(facts) == as_facts(asked.query(relation="r2", new=True, k=5))
 
 
 def test_answers_can_be_limited_to_seen_entities_or_a_list(run):

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 import naive
 from bilink.data.index import known_answers
 from bilink.errors import ConfigError, DataError, TrainingError
+from bilink.evaluation.ranks import block_size, rank_triples, top_candidates
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
-from bilink.ranking.ranks import block_size, rank_triples
-from bilink.ranking.topk import top_candidates
 from conftest import random_graph
 
 SIDES = ("head", "tail")
@@ -38,11 +37,11 @@ def test_ranks_agree_with_the_naive_reference(name, ties, seed):
     known = [tuple(t) for split in splits for t in graph.split(split).tolist()]
     for side, answer, given_column in (("head", 0, 2), ("tail", 2, 0)):
         for i, triple in enumerate(graph.test.tolist()):
-            rivals = [
+            others = [
                 tuple(e if c == answer else triple[c] for c in range(3))
                 for e in range(len(graph.entities))
             ]
-            scores = model.score(np.array(rivals)).astype(np.float64)
+            scores = model.score(np.array(others)).astype(np.float64)
             others = naive.answers(known, side, triple[given_column], triple[1])
             expected = naive.rank(scores, triple[answer], others, ties)
             found = ranks[side]

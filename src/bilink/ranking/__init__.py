@@ -1,1 +1,0 @@
-"""Where an answer stands among its rivals."""

@@ -1,0 +1,149 @@
+"""Margin training: the paper's algorithm, one triple after the other, lock-free on threads."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from bilink._hash import mix
+from bilink._jit import kernel
+from bilink._random import Stream, seeds
+from bilink._threads import cores
+from bilink.data.graph import Graph, triple_keys
+from bilink.models.model import Model
+from bilink.training import margin_kernels as kernels
+from bilink.training.config import MarginConfig
+from bilink.training.engine import EpochTotals
+from bilink.training.optimizers import Optimizer
+
+
+class MarginEngine:
+    """Moves the parameters of a model, one training triple after the other.
+
+    An epoch is determined by the parameters, the optimizer's state, the seed and the epoch's
+    number, so that a run goes on from any epoch as if it had never stopped.  With one thread the
+    result is the same bit for bit; with more, threads write to shared rows without locks, and the
+    order of their writes is left to chance.
+    """
+
+    def __init__(self, model: Model, graph: Graph, config: MarginConfig):
+        self.model, self._config = model, config
+        self.triples = graph.train
+        self.threads = config.threads or cores()
+        self._optimizers = [
+            Optimizer(rows, config.optimizer) for rows in (model.entities, model.relations)
+        ]
+        known = known_table(graph) if config.filter_negatives else np.array([-1])
+        self._sampling = kernels.Sampling(
+            known,
+            *position_pools(graph),
+            int(config.plausible * 2**31),
+            head_chances(graph, config.corrupt),
+            int(config.corrupt == "both"),
+            config.negatives,
+        )
+        self._train_chunk = model.family.bind(kernels.train_chunk)
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The optimizer's arrays, by name."""
+        entities, relations = self._optimizers
+        return {"entity_state": entities.first, "relation_state": relations.first}
+
+    def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
+        """Pass once over the training triples, in an order drawn from (seed, epoch).
+
+        ``factor`` is on the step size.
+        """
+        streams = seeds(self._config.seed, Stream.EPOCH, epoch)
+        order = np.arange(len(self.triples), dtype=np.int32)
+        np.random.default_rng(streams).shuffle(order)
+        chunk_seeds = streams.spawn(1)[0].generate_state(self.threads, np.uint64)
+        totals = np.zeros((self.threads, 3))
+        model = self.model
+        params = kernels.Parameters(model.entities, model.relations, *self.state.values())
+        rules = self._rules(epoch, factor)
+        # Off the main thread even when there is one, so that signals are heard meanwhile.
+        with ThreadPoolExecutor(self.threads) as pool:
+            jobs = [
+                pool.submit(
+                    self._train_chunk, params, self.triples, part, self._sampling, rules, seed, row
+                )
+                for part, seed, row in zip(
+                    np.array_split(order, self.threads), chunk_seeds, totals, strict=True
+                )
+            ]
+            for job in jobs:
+                job.result()
+        loss, violated, pairs = totals.sum(axis=0).tolist()
+        return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
+
+    def _rules(self, epoch: int, factor: float) -> kernels.Rules:
+        config, number = self._config, self.model.entities.dtype.type
+        return kernels.Rules(
+            number(config.margin),
+            kernels.LOSSES[config.loss],
+            number(config.learning_rate * config.decay**epoch * factor),
+            number(config.regularization.entity),
+            number(config.regularization.relation),
+            self._optimizers[0].number,
+            kernels.CONSTRAINTS[config.constraint],
+        )
+
+
+def known_table(graph: Graph) -> np.ndarray:
+    """The training triples as an open-addressing hash table of keys, at most half full.
+
+    The keys are ``triple_keys``; −1 marks an empty slot.
+    """
+    keys = triple_keys(graph.train, len(graph.entities), len(graph.relations))
+    table = np.full(1 << max(1, int(2 * len(keys) - 1).bit_length()), -1, dtype=np.int64)
+    _fill(table, keys)
+    return table
+
+
+def position_pools(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """The entities that stand in each position of each relation in training, and where they start.
+
+    Those of relation r's heads start at 2r, those of its tails at 2r + 1; each occurs once.
+    """
+    n, k = len(graph.entities), len(graph.relations)
+    places = 2 * graph.train[:, 1].astype(np.int64)
+    keys = np.concatenate([places * n + graph.train[:, 0], (places + 1) * n + graph.train[:, 2]])
+    keys.sort()
+    keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
+    starts = np.searchsorted(keys, np.arange(2 * k + 1, dtype=np.int64) * n)
+    return (keys % n).astype(np.int32), starts
+
+
+def head_chances(graph: Graph, corrupt: str) -> np.ndarray:
+    """For each relation, the chance (of 2³¹) that a corruption replaces the head.
+
+    One half; with "bernoulli" more where a head has many tails, because a random tail would then
+    often be right (Wang et al., 2014).
+    """
+    chances = np.full(len(graph.relations), 0.5)
+    if corrupt == "bernoulli":
+        triples = np.bincount(graph.train[:, 1], minlength=len(chances))
+        heads, tails = (_distinct(graph, column) for column in (0, 2))
+        # tails per head / (tails per head + heads per tail); the number of triples cancels
+        chances[triples > 0] = (tails / np.maximum(heads + tails, 1))[triples > 0]
+    return (chances * 2**31).astype(np.int64)
+
+
+def _distinct(graph: Graph, column: int) -> np.ndarray:
+    """How many different entities stand in ``column`` of each relation."""
+    keys = graph.train[:, 1].astype(np.int64) * len(graph.entities) + graph.train[:, column]
+    keys.sort()
+    relations = keys[np.flatnonzero(np.diff(keys, prepend=-1))] // len(graph.entities)
+    return np.bincount(relations, minlength=len(graph.relations))
+
+
+@kernel
+def _fill(table, keys):
+    """Insert the keys."""
+    mask = np.uint64(table.shape[0] - 1)
+    for key in keys:
+        slot = mix(np.uint64(key)) & mask
+        while table[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        table[slot] = key

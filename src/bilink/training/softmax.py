@@ -1,0 +1,233 @@
+"""Softmax training: cross-entropy over all entities or a shared sample of them, in batches on BLAS.
+
+A step, from top to bottom (``SoftmaxEngine._take_step``):
+
+    batch               some queries "which tail?" or "which head?" with their answers
+    queries             rows made of the given entities and the relations
+    compare             scores of the candidates, their softmax, the gradients of the queries
+    backward            gradients of the given entities and of the relations
+    penalties, steps    regularization and the optimizer
+
+The comparison is in ``tables``, with the matrix products; all else is a pass over rows
+(``query_kernels``).
+"""
+
+import numpy as np
+
+from bilink._random import Stream, generator
+from bilink._threads import ThreadPool, cores
+from bilink.data.graph import Graph
+from bilink.errors import ConfigError
+from bilink.models.model import Model
+from bilink.models.registry import Family
+from bilink.training import query_kernels as kernels
+from bilink.training.batches import Batch, queries_of
+from bilink.training.config import SoftmaxConfig
+from bilink.training.engine import EpochTotals
+from bilink.training.optimizers import Optimizer
+from bilink.training.softmax_kernels import Targets, softmax_gradients
+from bilink.training.tables import EntityTable
+
+
+class SoftmaxEngine:
+    """Moves the parameters of a model, one batch of queries after the other.
+
+    An epoch is determined by the parameters, the optimizer's state, the seed, the epoch's number
+    and the number of threads.
+    """
+
+    def __init__(self, model: Model, graph: Graph, config: SoftmaxConfig):
+        check_fit(model.family, config)
+        self.model, self._config = model, config
+        self.triples = graph.train
+        self.threads = config.threads or cores()
+        self._queries = queries_of(
+            graph, 1 if config.queries == "per-fact" else config.answers_per_query
+        )
+        self._pool = ThreadPool(self.threads)
+        self._entities = EntityTable(model.entities, model.family.form, config, self._pool)
+        self._relations = Optimizer(model.relations, config.optimizer, self._pool)
+        self._step = np.zeros(1, dtype=np.int64)
+        regularization = config.regularization
+        self._penalty = kernels.PENALTIES[regularization.kind]
+        self._penalties = np.array([regularization.entity, regularization.relation], np.float32)
+        if self._penalty == kernels.DURA:
+            self._penalties *= 2  # the derivative of x² is 2x
+        self._dropout = np.array([config.dropout.entity, config.dropout.relation])
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The optimizer's arrays, by name."""
+        return {
+            **{f"entity_{name}": array for name, array in self._entities.state.items()},
+            **{f"relation_{name}": array for name, array in self._relations.state.items()},
+            "step": self._step,
+        }
+
+    def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
+        """Ask each query once, in an order drawn from (seed, epoch).
+
+        ``factor`` is on the step size.
+        """
+        config = self._config
+        random = generator(config.seed, Stream.EPOCH, epoch)
+        order = random.permutation(len(self._queries))
+        sampled = config.negatives and epoch < config.epochs - config.full_epochs
+        rate = np.float32(config.learning_rate * config.decay**epoch * factor)
+        totals = np.zeros(2)
+        # A loss that is not finite says so; NumPy need not.
+        with self._pool.running(), np.errstate(invalid="ignore", over="ignore"):
+            for start in range(0, len(order), config.batch_size):
+                batch = self._batch(order[start : start + config.batch_size], random)
+                negatives = self._draw_negatives(random) if sampled else None
+                self._take_step(batch, negatives, rate)
+                means = np.stack([batch.losses, batch.beaten]) @ batch.weights
+                totals += len(batch.losses) * means
+        loss, beaten = (totals / max(len(order), 1)).tolist()
+        if not self.model.is_finite():  # the loss is that before the last step
+            loss = float("nan")
+        return EpochTotals(loss, beaten, len(order))
+
+    def _batch(self, chosen: np.ndarray, random: np.random.Generator) -> Batch:
+        queries = self._queries.take(chosen)
+        size = len(queries)
+        weights = np.full(size, 1 / size)
+        if self._config.queries == "weighted":
+            weights = np.diff(queries.starts) / len(queries.answers)
+        return Batch(
+            queries,
+            weights.astype(np.float32),
+            groups=np.flatnonzero(np.diff(queries.relations, prepend=-1, append=-1)),
+            seed=random.integers(2**63, dtype=np.uint64),
+            losses=np.empty(size),
+            beaten=np.empty(size),
+        )
+
+    def _draw_negatives(self, random: np.random.Generator) -> np.ndarray:
+        """Entities that are wrong candidates for the whole batch, in ascending order."""
+        count = len(self.model.entities)
+        drawn = min(self._config.negatives, count)
+        return np.sort(random.choice(count, drawn, replace=False, shuffle=False))
+
+    # -- a step and its parts --------------------------------------------------------------------
+
+    def _take_step(self, batch: Batch, negatives: np.ndarray | None, rate: np.float32) -> None:
+        asked = self._asked(batch)
+        queries = self._make_queries(asked)
+        query_gradients = self._entities.compare(queries, batch, negatives)
+        given_gradients, relation_gradients = self._backward(asked, batch, queries, query_gradients)
+        self._entities.add(given_gradients, batch.queries.given)
+        self._penalise_answers(batch)
+        relations = batch.queries.relations[batch.groups[:-1]]
+        if self._config.relation_prediction:
+            gradients = np.zeros_like(self.model.relations)
+            gradients[relations] = relation_gradients
+            self._predict_relations(batch, gradients)
+            relation_gradients, relations = gradients, np.arange(len(gradients))
+        self._step += 1
+        number = int(self._step[0])
+        places = np.arange(len(relations))
+        self._relations.step(relation_gradients, rate, number, relations, places)
+        self._entities.step(rate, number)
+
+    def _asked(self, batch: Batch) -> kernels.Asked:
+        """The rows that the queries are made of."""
+        queries = batch.queries
+        return kernels.Asked(
+            self._entities.rows(queries.given),
+            self.model.relations,
+            queries.relations,
+            queries.heads,
+            self._dropout,
+            batch.seed,
+        )
+
+    def _make_queries(self, asked: kernels.Asked) -> np.ndarray:
+        queries = np.empty_like(asked.given)
+        make_queries = self.model.family.bind(kernels.make_queries)
+        self._pool.spread(make_queries, len(queries), asked, queries)
+        return queries
+
+    def _backward(
+        self, asked: kernels.Asked, batch: Batch, queries: np.ndarray, gradients: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The gradients of the given entities and of the batch's relations, with penalties."""
+        given_gradients = np.empty_like(asked.given)
+        shape = (len(batch.groups) - 1, self.model.relations.shape[1])
+        relation_gradients = np.empty(shape, dtype=np.float32)
+        self._pool.each(
+            self.model.family.bind(kernels.query_backward),
+            _even_groups(batch.groups, self.threads),
+            asked,
+            queries,
+            gradients,
+            batch.groups,
+            kernels.Penalty(self._penalty, *self._penalties, batch.weights),
+            given_gradients,
+            relation_gradients,
+        )
+        return given_gradients, relation_gradients
+
+    def _penalise_answers(self, batch: Batch) -> None:
+        """Add the penalties on the answers, which share their query's."""
+        if self._penalties[0] == 0 or self._penalty == kernels.DURA:
+            return
+        queries = batch.queries
+        counts = np.diff(queries.starts)
+        shares = np.repeat(self._penalties[0] * batch.weights / counts, counts)
+        answers = self._entities.rows(queries.answers)
+        gradients = np.empty_like(answers)
+        self._pool.spread(
+            self.model.family.bind(kernels.penalise_rows),
+            len(answers),
+            answers,
+            shares.astype(np.float32),
+            self._penalty,
+            gradients,
+        )
+        self._entities.add(gradients, queries.answers)
+
+    def _predict_relations(self, batch: Batch, relation_gradients: np.ndarray) -> None:
+        """Add the cross-entropy of "which relation?" for the facts behind the tail queries."""
+        relations, queries, bind = self.model.relations, batch.queries, self.model.family.bind
+        counts = np.diff(queries.starts)
+        facts = np.repeat(~queries.heads, counts)
+        heads, answers = (np.repeat(x, counts)[facts] for x in (queries.given, queries.relations))
+        tails = queries.answers[facts]
+        size = len(heads)
+        pairs = self._entities.rows(heads), self._entities.rows(tails)
+        rows = np.empty((size, relations.shape[1]), dtype=np.float32)
+        self._pool.spread(bind(kernels.pair_rows), size, *pairs, rows)
+        scores = rows @ relations.T
+        weights = np.full(size, self._config.relation_prediction / max(size, 1), dtype=np.float32)
+        targets = Targets(np.arange(size + 1), answers, weights, np.empty(size), np.empty(size))
+        self._pool.spread(softmax_gradients, size, scores, targets, 0.0, False)
+        relation_gradients += scores.T @ rows
+        gradients = np.empty_like(pairs[0]), np.empty_like(pairs[1])
+        self._pool.spread(bind(kernels.pair_backward), size, *pairs, scores @ relations, *gradients)
+        self._entities.add(gradients[0], heads)
+        self._entities.add(gradients[1], tails)
+
+
+def check_fit(family: Family, config: SoftmaxConfig) -> None:
+    """Refuse options that softmax training cannot follow with such a model."""
+    if not family.form.is_product:
+        raise ConfigError(
+            f"the {family.form.name} is no matrix product, so softmax training is not possible; "
+            "use loss=margin, or the model transe"
+        )
+    if config.relation_prediction and family.form.is_distance:
+        raise ConfigError(
+            f"relation_prediction needs scores that are linear in the relation; "
+            f"those of {family.title} are not"
+        )
+    if config.distance == "plain" and not family.form.is_distance:
+        raise ConfigError(f"distance=plain needs a distance; {family.title} has none")
+
+
+def _even_groups(groups: np.ndarray, parts: int) -> np.ndarray:
+    """Cut groups, which start at ``groups``, into parts of about as many rows."""
+    ends = np.linspace(0, groups[-1], parts + 1)
+    bounds = np.searchsorted(groups, ends)
+    bounds[-1] = len(groups) - 1
+    return bounds
