@@ -29,6 +29,8 @@ from bilink.cli import (
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
+__all__ = ["app", "main"]
+
 
 class Group(TyperGroup):
     """Commands whose help shows no type after a flag, which takes no value."""
