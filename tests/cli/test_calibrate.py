@@ -15,7 +15,7 @@ def run(tmp_path_factory):
 
 
 def test_calibrate_prints_a_table_and_draws_a_picture(run, tmp_path):
-    done = bilink("calibrate", run, "--plot", tmp_path / "reliability.png")
+    done = bilink("calibrate", run, "--picture", tmp_path / "reliability.png")
     assert done.returncode == 0, done.stderr
     assert "a line per relation" in done.stdout
     assert (tmp_path / "reliability.png").read_bytes().startswith(b"\x89PNG")
@@ -34,7 +34,9 @@ def test_calibrate_prints_json_alone(run):
             assert {"ece", "ece_within_relations", "brier", "log_loss", "bins"} <= set(result)
 
 
-@pytest.mark.parametrize("wrong", [["--prior", 2], ["--method", "magic"], ["--plot", "a.gif"]])
+@pytest.mark.parametrize(
+    "wrong", [["--prior", 2], ["--method", "magic"], ["--picture", "a.gif"], ["--plot", "a.gif"]]
+)
 def test_calibrate_explains_what_is_wrong(run, wrong):
     done = bilink("calibrate", run, *wrong)
     assert done.returncode == 1

@@ -5,6 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from bilink.cli import app
 
 FAST = ["--set", "epochs=4", "--set", "threads=1"]
 
@@ -257,8 +261,42 @@ def test_names_are_shown_as_they_are_and_cannot_steer_the_terminal(tmp_path):
     assert {a["tail"] for a in answers} >= set(names[1:])
 
 
-def test_every_help_text_has_an_example_or_says_what_it_does():
-    for command in ("demo", "train", "resume", "evaluate", "query", "data"):
-        done = bilink(command, "--help")
-        assert done.returncode == 0
-        assert len(done.stdout) > 200
+def commands(command, words=()):
+    """A command and those below it, with their words, such as ("data", "ls")."""
+    yield words, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, (*words, name))
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_shows_examples_one_by_one_and_defaults_in_one_notation(words):
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "120"})
+    assert shown.exit_code == 0
+    assert "<bool>" not in shown.output  # after a flag, which takes no value
+    assert ".md" not in shown.output  # an installed program has no docs folder
+    for param in COMMANDS[words].params:
+        assert param.hidden or param.help
+        assert "[" not in (param.help or "")  # a default is shown by Typer: [default: …]
+    lines = [line for line in shown.output.splitlines() if "bilink " in line][1:]  # but for Usage
+    if "For example" in shown.output:
+        examples = [line for line in lines if line.strip().startswith("• bilink ")]
+        assert examples
+        assert all(line.count("bilink ") == 1 for line in examples)
+        assert "`" not in shown.output
+
+
+def test_former_names_of_options_are_accepted_and_not_shown():
+    for words, former in (
+        (["calibrate"], "--plot"),
+        (["data", "describe"], "--most"),
+        (["theory", "describe"], "--most"),
+    ):
+        shown = CliRunner().invoke(app, [*words, "--help"])
+        assert former not in shown.output
+    done = CliRunner().invoke(app, ["data", "describe", "atlas", "--most", "3"])
+    assert done.exit_code == 0
+    assert "… and 11 more (-k)" in done.output
+    assert CliRunner().invoke(app, ["data", "describe", "atlas", "-k", "3"]).output == done.output

@@ -145,9 +145,7 @@ def test_an_ensemble_scores_pairs_as_it_scores_facts():
     same = dict.fromkeys(SIDES, np.tile([0.5, 0.7], (2, 1)))
     for scorer in (
         MixtureScorer(members, weights),
-        MixtureScorer(
-            members, dict.fromkeys(SIDES, np.tile([0.5, 0.7], (5, 1))), np.array([0.1, 0.2])
-        ),
+        MixtureScorer(members, same, np.array([0.1, 0.2])),
     ):
         triples = np.array([(h, 1, t) for h in range(n) for t in range(n)])
         scores = scorer.score(triples)

@@ -14,12 +14,11 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from small import HOSTILE, hostile_run, large_run
 from starlette.testclient import TestClient
 
-from bilink.errors import ConfigError, DataError
+from bilink.errors import ConfigError, DataError, QueryStopped
 from bilink.serving import guard, server
-from bilink.serving.app import make_app
+from bilink.serving.app import BusyError, SlowError, WorkerPool, make_app
 from bilink.serving.explorer import Explorer
 from bilink.serving.guard import LOOPBACK
-from bilink.serving.lanes import BusyError, Lane, SlowError
 
 HOME = "http://localhost:8000"
 
@@ -62,13 +61,13 @@ def test_every_name_can_be_asked_about_and_comes_back_as_it_was(run, client):
 
 def test_scores_are_those_of_the_run_and_say_what_the_graph_holds(run, client):
     h, r, t = run.graph.train[0]
-    names, verbs = run.graph.entities.names, run.graph.relations.names
-    triples = [(names[h], verbs[r], names[t]), ("e9", "r0", "e10")]
+    names, relations = run.graph.entities.names, run.graph.relations.names
+    triples = [(names[h], relations[r], names[t]), ("e9", "r0", "e10")]
     triples = [row for row in triples if "\ud800" not in "".join(row)]
     found = client.post("/api/score", json={"triples": triples}).json()["scores"]
     assert [row["score"] for row in found] == pytest.approx(run.score(triples).tolist())
     held = {tuple(row) for row in run.graph.triples.tolist()}
-    ids = [(names.index(a), verbs.index(b), names.index(c)) for a, b, c in triples]
+    ids = [(names.index(a), relations.index(b), names.index(c)) for a, b, c in triples]
     assert [row["known"] for row in found] == [row in held for row in ids]
 
 
@@ -237,12 +236,12 @@ def test_the_address_with_the_token_gives_the_page_a_cookie_and_forgets_it(run):
 
 
 def test_a_token_is_made_away_from_home_and_must_be_a_good_one():
-    assert server._token(None, at_home=True) is None
-    assert len(server._token(None, at_home=False)) >= 32
-    assert server._token("longer than 8".replace(" ", "-"), at_home=True)
+    assert server._token(None, local=True) is None
+    assert len(server._token(None, local=False)) >= 32
+    assert server._token("longer than 8".replace(" ", "-"), local=True)
     for bad in ("short", "with space in it", "ümläutümläut"):
         with pytest.raises(ConfigError, match="token"):
-            server._token(bad, at_home=False)
+            server._token(bad, local=False)
 
 
 def test_a_port_that_is_taken_or_impossible_is_a_sentence():
@@ -257,39 +256,39 @@ def test_a_port_that_is_taken_or_impossible_is_a_sentence():
 # -- load -----------------------------------------------------------------------------------------
 
 
-def test_a_full_lane_refuses_and_a_slow_one_gives_up_but_keeps_the_place():
-    lane = Lane("test", workers=1, waiting=1, seconds=0.05)
+def test_a_full_pool_refuses_and_slow_work_counts_until_it_has_ended():
+    pool = WorkerPool("test", workers=1, waiting=1, seconds=0.05)
     gate = threading.Event()
 
     async def scene():
-        first, second = (asyncio.create_task(lane.do(gate.wait)) for _ in range(2))
+        first, second = (asyncio.create_task(pool.run(gate.wait)) for _ in range(2))
         await asyncio.sleep(0.01)
         with pytest.raises(BusyError):
-            await lane.do(int)
+            await pool.run(int)
         for task in (first, second):
             with pytest.raises(SlowError):
                 await task
         gate.set()
         for _ in range(100):
             try:
-                assert await lane.do(int) == 0
+                assert await pool.run(int) == 0
                 break
             except BusyError:
                 await asyncio.sleep(0.01)
         else:
-            pytest.fail("the place was never given back")
+            pytest.fail("the work counts for ever")
 
     asyncio.run(scene())
-    lane.close()
+    pool.close()
 
 
 def test_a_search_of_pairs_that_is_stopped_is_not_begun_again(run, monkeypatch):
     explorer = Explorer(run)
     monkeypatch.setattr("bilink.serving.explorer.LONGEST_SEARCH", -1.0)
     for _ in range(2):
-        with pytest.raises(SlowError, match="limit it to entities seen"):
+        with pytest.raises(QueryStopped, match="limit it to entities seen"):
             explorer.pairs(run.graph.relations.names[0], 3, new=True, seen=False)
-    assert explorer._pairs.cache_info().hits == 1
+    assert explorer._search_pairs.cache_info().hits == 1
 
 
 def test_many_at_once_are_answered_or_told_that_it_is_too_much(run):

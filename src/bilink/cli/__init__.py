@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from bilink.cli import (
     audit,
@@ -28,8 +29,34 @@ from bilink.cli import (
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
 
+__all__ = ["app", "main"]
+
+
+class Group(TyperGroup):
+    """Commands whose help shows no type after a flag, which takes no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of the group itself."""
+        return _without_flag_types(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, if there is one."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _without_flag_types(command.get_params(ctx))
+        return command
+
+
+def _without_flag_types(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
 app = typer.Typer(
     name="bilink",
+    cls=Group,
     help="Predict missing links in knowledge graphs. Start with: bilink demo",
     no_args_is_help=True,
     add_completion=False,
@@ -37,14 +64,14 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command("demo")(demo.demo)
-app.add_typer(data.app, name="data")
+app.add_typer(data.app, name="data", cls=Group)
 app.command("train")(train.train)
 app.command("resume")(train.resume)
 app.command("evaluate")(evaluate.evaluate)
 app.command("classify")(classify.classify)
 app.command("calibrate")(calibrate.calibrate)
 app.command("ensemble")(ensemble.ensemble)
-app.add_typer(study.app, name="study")
+app.add_typer(study.app, name="study", cls=Group)
 app.command("query")(query.query)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
@@ -52,7 +79,7 @@ app.command("explain")(explain.explain)
 app.command("fold-in")(fold_in.fold_in)
 app.command("export")(export.export)
 app.command("search")(search.search)
-app.add_typer(theory.app, name="theory")
+app.add_typer(theory.app, name="theory", cls=Group)
 
 
 @app.callback(invoke_without_command=True)
@@ -65,7 +92,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 def main() -> None:
-    """Run a command; turn what went wrong into a sentence and an exit code."""
+    """Run a command; report an error in one sentence and with an exit code."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names that a terminal cannot show are escaped
@@ -75,7 +102,7 @@ def main() -> None:
     except BilinkError as error:
         complain(f"error: {error}", "red")
         sys.exit(1)
-    except BrokenPipeError:  # the reader, for example head, has seen enough
+    except BrokenPipeError:  # the reader, for example head, has closed the pipe
         sys.stderr.close()
         sys.exit(0)
     except MemoryError:

@@ -22,18 +22,22 @@ from bilink.cli.train import Options
 def audit(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
     k: Annotated[int, typer.Option("-k", help="How many facts to show.")] = 50,
-    folds: Annotated[int, typer.Option(help="Models to train, each without a part.")] = 5,
+    folds: Annotated[
+        int, typer.Option(help="Models to train, each without one part of the facts.")
+    ] = 5,
     errors: Annotated[
-        float, typer.Option(help="Share of the facts that you think wrong, before looking.")
+        float, typer.Option(help="Share of the facts assumed to be wrong, before looking.")
     ] = 0.05,
     options: Options = None,
     work: Annotated[
-        Path | None, typer.Option(help="Folder for the models of the folds [RUN/audit].")
+        Path | None,
+        typer.Option(help="Folder for the models of the folds.", show_default="RUN/audit"),
     ] = None,
     workers: Annotated[
-        str | None, typer.Option(help="Train in so many processes, or on ray [in this one].")
+        str | None,
+        typer.Option(help="Train in this many processes, or on ray.", show_default="this process"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed deals other folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another seed gives other folds.")] = 0,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write the facts to this new file.")
     ] = None,
@@ -42,8 +46,9 @@ def audit(
     """Find the facts of the graph that look wrong.
 
     The model is trained anew on parts of the graph, so that each training fact is judged by a model
-    that did not see it. For example: `bilink audit runs/first -k 20`. The same command goes on with
-    an audit that was interrupted.
+    that did not see it. The same command continues an audit that was interrupted. For example:
+
+    - `bilink audit runs/first -k 20`
     """
     from bilink.distributed.executor import executor_for
     from bilink.runs.audit import audit as find_doubts

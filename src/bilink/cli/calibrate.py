@@ -22,27 +22,32 @@ QUESTIONS = {
 def calibrate(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
     method: Annotated[
-        str, typer.Option(help="platt, isotonic or global; see docs/calibration.md.")
+        str,
+        typer.Option(help="platt (a line per relation), isotonic, or global (one line for all)."),
     ] = "platt",
     prior: Annotated[
-        float | None, typer.Option(help="Share of true ones among the facts asked about [0.5].")
+        float | None,
+        typer.Option(help="Share of true ones among the facts asked about.", show_default="0.5"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Another seed draws other false triples.")] = 0,
-    plot: Annotated[
+    picture: Annotated[
         Path | None, typer.Option(help="Draw the reliability diagram (PNG, SVG, PDF).")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(hidden=True)] = None,  # former name of --picture
 ) -> None:
-    """Learn on valid how likely a score is true, and say how well that holds on test.
+    """Learn on valid how likely a score is true, and measure on test how well that holds.
 
     The result stays in the run folder, where queries find it. For example:
-    `bilink calibrate runs/first --plot reliability.png`.
+
+    - `bilink calibrate runs/first --picture reliability.png`
     """
     from bilink.evaluation.calibration import compare_calibrations
     from bilink.evaluation.reliability import draw_reliability
     from bilink.runs.loading import load
 
-    check_picture(plot, "--plot")
+    picture = picture or plot
+    check_picture(picture)
     loaded = load(run)
     options: dict[str, Any] = {"method": method, "seed": seed}
     fitted = [
@@ -50,17 +55,17 @@ def calibrate(
         loaded.calibrate("answers", **options),
     ]
     found = [compare_calibrations(loaded.scorer, loaded.graph, one) for one in fitted]
-    if plot is not None:
-        draw_reliability(found, plot)
+    if picture is not None:
+        draw_reliability(found, picture)
     if json:
         print_json({one["asked"]: one for one in found} | {"prior": fitted[0].prior})
         return
     for one in found:
         _show(one)
     say(
-        f"\nFitted on valid, shown on test; graph {found[0]['graph']}. ECE is the expected "
-        "calibration error; by chance: of perfect probabilities. Facts are told their "
-        f"probability as if {fitted[0].prior:.0%} of those asked about were true."
+        f"\nFitted on valid, measured on test; graph {found[0]['graph']}. ECE is the expected "
+        "calibration error; by chance: of perfect probabilities. Probabilities of facts assume "
+        f"that {fitted[0].prior:.0%} of those asked about are true."
     )
 
 

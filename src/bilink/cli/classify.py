@@ -18,7 +18,8 @@ def classify(
     any_entity: Annotated[
         bool,
         typer.Option(
-            "--any-entity", help="Make false triples with any entity, which is far easier to see."
+            "--any-entity",
+            help="Make false triples with any entity; they are far easier to tell from true ones.",
         ),
     ] = False,
     csv_file: Annotated[
@@ -28,8 +29,10 @@ def classify(
 ) -> None:
     """Tell true triples from false ones, by a threshold for each relation.
 
-    Where the files say which triples are false, these are used; else a false triple is made of
-    each true one. Thresholds are chosen on valid. For example: `bilink classify runs/first`.
+    If the files label false triples, these are used; else a false triple is made of each true
+    one. Thresholds are chosen on valid. For example:
+
+    - `bilink classify runs/first`
     """
     from bilink.runs.loading import load
 

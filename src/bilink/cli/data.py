@@ -66,8 +66,9 @@ def describe(
     data: Annotated[str, typer.Argument(help="Folder, file or name.")],
     columns: Columns = None,
     separator: Separator = None,
-    most: Annotated[int, typer.Option(help="How many relations to list.")] = 20,
+    k: Annotated[int, typer.Option("-k", help="How many relations to list.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    most: Annotated[int | None, typer.Option(hidden=True)] = None,  # former name of -k
 ) -> None:
     """Show what a graph looks like: sizes, kinds of relations, leakage from train to test."""
     from bilink.data import statistics
@@ -78,7 +79,7 @@ def describe(
     if json:
         print_json(found.to_dict())
         return
-    _show(found, most)
+    _show(found, k if most is None else most)
 
 
 @app.command("split")
@@ -150,7 +151,7 @@ def _show(found: Any, most: int) -> None:
     console.print()
     console.print(table(header, rows))
     if len(ordered) > most:
-        say(f"… and {len(ordered) - most:,} more (--most)", style="dim")
+        say(f"… and {len(ordered) - most:,} more (-k)", style="dim")
     if found.related_relations:
         pairs = [
             [

@@ -19,12 +19,17 @@ QUESTIONS = (
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the runs.")] = DEFAULT_OUT,
-    epochs: Annotated[int, typer.Option(help="Passes over the graph for each model.")] = 40,
+    epochs: Annotated[int, typer.Option(help="Passes over the graph, for each model.")] = 40,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite runs in --out (not needed for runs/demo).")
+        bool, typer.Option("--force", help="Overwrite runs in --out; not needed for runs/demo.")
     ] = False,
 ) -> None:
-    """Train five models on an atlas of the world, combine them, and ask them questions."""
+    """Train five models on an atlas of the world, combine them, and ask them questions.
+
+    For example:
+
+    - `bilink demo`
+    """
     from bilink.data.loading import load_graph
     from bilink.runs.combined import combine
     from bilink.runs.job import train
@@ -60,13 +65,13 @@ def demo(
 
 
 def _answer(run: Any, text: str, question: dict[str, str]) -> None:
-    """Show the answers; those that the model was not trained on are the interesting ones."""
+    """Show the answers, and which of them the model was not trained on."""
     held_out = {tuple(t) for split in ("valid", "test") for t in run.graph.split(split).tolist()}
-    ids, verbs = run.graph.entities.find, run.graph.relations.find
+    entity, relation = run.graph.entities.find, run.graph.relations.find
     say(f"\n{text}", style="bold")
     rows = []
     for a in run.query(**question, k=9):
-        triple = (ids(a.head), verbs(a.relation), ids(a.tail))
+        triple = (entity(a.head), relation(a.relation), entity(a.tail))
         mark = "true, held out" if triple in held_out else "in training" if a.known else "new"
         rows.append([a.label, f"{a.score:.2f}", mark])
     console.print(table(("answer", "score", ""), rows))

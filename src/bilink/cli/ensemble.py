@@ -23,10 +23,17 @@ def ensemble(
     runs: Annotated[list[Path], typer.Argument(help="Run folders of one graph.")],
     out: Annotated[Path, typer.Option(help="Folder for the ensemble.")],
     method: Annotated[
-        str, typer.Option(help="stack, paper, best, average or platt; see docs/ensembles.md.")
+        str,
+        typer.Option(
+            help="stack (weights per relation and side), paper (weights per relation, Wang et al. "
+            "2018), best (one member per relation), average, or platt (mean probabilities)."
+        ),
     ] = "stack",
     fit: Annotated[
-        str, typer.Option(help="Split to fit on: valid or train [valid; paper: train].")
+        str,
+        typer.Option(
+            help="Split to fit on: valid or train.", show_default="valid; method paper: train"
+        ),
     ] = "",
     shrinkage: Annotated[
         float, typer.Option(help="Pull towards the common weights; 0 chooses it.")
@@ -54,7 +61,10 @@ def ensemble(
     """Combine runs into one that weighs them anew for each relation.
 
     The result is a run like any other. For example:
-    `bilink ensemble runs/transe runs/hole --out runs/both`, then `bilink evaluate runs/both`.
+
+    - `bilink ensemble runs/transe runs/hole --out runs/both`
+
+    - `bilink evaluate runs/both`
     """
     from bilink.ensembles.config import EnsembleConfig
     from bilink.ensembles.report import draw_shares

@@ -25,7 +25,7 @@ def evaluate(
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "test",
     filter: Annotated[
         str,
-        typer.Option(help="Splits whose other answers do not count as rivals; 'none' for raw."),
+        typer.Option(help="Splits whose other answers are left out; 'none' for the raw ranking."),
     ] = "train,valid,test",
     ties: Annotated[
         str, typer.Option(help="realistic (ties count half), optimistic or pessimistic.")
@@ -37,15 +37,21 @@ def evaluate(
         Path | None, typer.Option("--csv", help="Write one line per relation to this new file.")
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(help="Memory for the score blocks [512MB, or what is needed].")
+        str | None,
+        typer.Option(help="Memory for the score blocks.", show_default="512MB, or what is needed"),
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads [all cores].")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Number of threads.", show_default="all cores")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Rank the held-out triples: hide the head or the tail, and ask the model for it.
 
-    For example: `bilink evaluate runs/first`, or compare two runs on the same triples:
-    `bilink evaluate runs/first --against runs/second`.
+    For example, to evaluate a run, and to compare two on the same triples:
+
+    - `bilink evaluate runs/first`
+
+    - `bilink evaluate runs/first --against runs/second`
     """
     from bilink.evaluation.significance import paired_test
     from bilink.runs.loading import load

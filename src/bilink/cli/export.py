@@ -14,13 +14,17 @@ def export(
     format: Annotated[str, typer.Option(help="numpy, parquet or faiss.")] = "numpy",
     questions: Annotated[
         Path | None,
-        typer.Option(help="A file of questions: head, relation, tail, with ? for what is asked."),
+        typer.Option(
+            help="A file of questions to write too: head, relation, tail; ? is asked for."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
-    """Write entities, and perhaps questions, as vectors whose inner product is the score.
+    """Write entities, and questions if given, as vectors whose inner product is the score.
 
-    For example: `bilink export runs/first --out vectors --format faiss`.
+    For example:
+
+    - `bilink export runs/first --out vectors --format faiss`
     """
     from bilink.queries.export import export as write
     from bilink.queries.questions import read_questions

@@ -14,13 +14,15 @@ def fold_in(
         Path, typer.Option(help="A file of triples; entities that the run lacks are new.")
     ],
     out: Annotated[Path, typer.Option(help="The new run folder.")],
-    seed: Annotated[int, typer.Option(help="Seed of the drawn rivals.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the sampled negatives.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a run in --out.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Add new entities to a run from a few triples each, without training again.
 
-    For example: `bilink fold-in runs/first --triples new.tsv --out runs/more`.
+    For example:
+
+    - `bilink fold-in runs/first --triples new.tsv --out runs/more`
     """
     from bilink.data.files import read_triples
     from bilink.data.notices import counted
@@ -28,8 +30,8 @@ def fold_in(
 
     before = load(run)
     table = read_triples(triples)
-    if false := len(table.labelled(-1)):
-        complain(f"{triples}: set aside {counted(false, 'triple')} labelled -1")
+    if negatives := len(table.labelled(-1)):
+        complain(f"{triples}: set aside {counted(negatives, 'triple')} labelled -1")
     after = before.fold_in(table.labelled(1).rows(), out=out, force=force, seed=seed)
     names = after.graph.entities.names[len(before.graph.entities) :]
     added = len(after.graph.train) - len(before.graph.train)

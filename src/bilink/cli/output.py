@@ -42,7 +42,7 @@ def _lines(text: str) -> str:
 def print_json(value: Any) -> None:
     """Print one JSON object to standard output; NaN becomes null.
 
-    What is not printable is escaped, which changes nothing for who parses it.
+    What is not printable is escaped, which changes nothing for a parser.
     """
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(_finite(value), ensure_ascii=plain)
@@ -65,12 +65,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
     for i, column in enumerate(columns):
         result.add_column(column, justify="left" if i == 0 else "right", header_style="dim")
     for row in rows:
-        result.add_row(*(Text(printable(cell)) for cell in row))  # names are no markup
+        result.add_row(*(Text(printable(cell)) for cell in row))  # names are not markup
     return result
 
 
 def check_new(path: Path | None, option: str) -> None:
-    """Complain, before any work is done, about a file that could not be written, or was before."""
+    """Complain, before any work is done, about a file that exists or could not be written."""
     if path is None:
         return
     if path.exists():
@@ -79,13 +79,13 @@ def check_new(path: Path | None, option: str) -> None:
         raise ConfigError(f"{option}: there is no folder {path.parent}")
 
 
-def check_picture(path: Path | None, option: str = "--picture") -> None:
-    """Complain about a picture that could not be written, before the work is done."""
-    check_new(path, option)
+def check_picture(path: Path | None) -> None:
+    """Complain about a --picture that could not be written, before the work is done."""
+    check_new(path, "--picture")
     if path is None:
         return
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(f"{option} must end in .png, .svg or .pdf, not {path.name!r}")
+        raise ConfigError(f"--picture must end in .png, .svg or .pdf, not {path.name!r}")
     with needs("matplotlib", extra="plot", purpose="a picture"):
         import matplotlib  # noqa: F401
 
@@ -101,7 +101,7 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def keep_result(run: Path, found: dict[str, Any]) -> None:
-    """Write the result into the run folder; one that cannot be written to is no reason to fail."""
+    """Write the result into the run folder; warn if it cannot be written to."""
     from bilink.runs.folder import RunFolder
 
     try:
@@ -201,13 +201,13 @@ def show_bytes(n: float) -> str:
 
 @contextmanager
 def stop_at_signal() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end training after the present epoch; the second ends it at once."""
+    """Let the first Ctrl-C end training after the current epoch, and the second at once."""
     asked = False
 
     def handler(number: int, frame: Any) -> None:
         nonlocal asked
         if asked:
-            os._exit(130)  # at once: what is on disk is whole at any moment
+            os._exit(130)  # the files on disk are complete at any moment
         asked = True
         complain("stopping after this epoch; press Ctrl-C again to stop at once")
 

@@ -7,6 +7,7 @@ import typer
 
 from bilink.cli.output import (
     check_new,
+    complain,
     console,
     parse_bytes,
     print_json,
@@ -43,36 +44,37 @@ def query(
 ) -> None:
     """Ask a run a question: give what you know, and get what you left out.
 
-    For example: `bilink query runs/first --head Austria --relation borders`;
-    `bilink query runs/first --head Austria --tail Italy`, for relations;
-    `bilink query runs/first --relation borders --new`, for new pairs; and
-    `bilink query runs/first --new`, for the best new facts of all relations.
+    For example, to ask for entities, for relations, for new pairs, and for the best new facts of
+    all relations:
+
+    - `bilink query runs/first --head Austria --relation borders`
+
+    - `bilink query runs/first --head Austria --tail Italy`
+
+    - `bilink query runs/first --relation borders --new`
+
+    - `bilink query runs/first --new`
     """
     from bilink.queries.questions import read_names, read_questions
     from bilink.runs.loading import load
 
     check_new(csv_file, "--csv")
+    places = {"head": head, "relation": relation, "tail": tail}
+    given = {place: name for place, name in places.items() if name is not None}
+    if questions is not None and given:
+        raise typer.BadParameter(f"give --questions or --{next(iter(given))}, not both")
     loaded = load(run)
     options: dict[str, Any] = {"k": k, "new": new, "memory": parse_bytes(memory)}
     if only is not None:
         options["only"] = only if only == "seen" else read_names(only)
-    given: dict[str, Any] = {"head": head, "relation": relation, "tail": tail}
-    asked = [name for name, value in given.items() if value is not None]
     if questions is not None:
-        if asked:
-            raise typer.BadParameter(f"give --questions or --{asked[0]}, not both")
         lines = read_questions(questions)
         with progress_bar("asking", len(lines)) as advance:
             answers: Any = loaded.query_all(lines, progress=advance, **options)
     else:
-        everything = not asked and new
-        pairs = everything or asked == ["relation"]
-        heads = len(loaded.graph.entities) * (len(loaded.graph.relations) if everything else 1)
-        with progress_bar("looking at all pairs" if pairs else "asking", heads) as advance:
-            options["progress"] = advance
-            answers = (
-                loaded.new_facts(**options) if everything else loaded.query(**given, **options)
-            )
+        answers = _ask(loaded, given, options)
+    if loaded.probability is None:
+        complain(f"no probabilities: learn them with 'bilink calibrate {run}'", "dim")
     if csv_file is not None:
         answers.to_csv(csv_file)
     if json:
@@ -80,6 +82,12 @@ def query(
         return
     for each in answers if questions is not None else [answers]:
         _show(each)
+
+
+def _ask(run: Any, given: dict[str, str], options: dict[str, Any]) -> Any:
+    heads = run.heads_to_search(**given)
+    with progress_bar("looking at all pairs" if heads else "asking", heads or 1) as advance:
+        return run.query(**given, progress=advance, **options)
 
 
 def _show(answers: Any) -> None:

@@ -26,12 +26,14 @@ def search(
     space: Annotated[Path, typer.Option(help="The space file (TOML): what to choose from.")],
     out: Annotated[Path, typer.Option(help="Folder for the search; the winner is OUT/best.")],
     trials: Annotated[
-        int | None, typer.Option(help="Number of trials [the file's, or 20; all of a grid].")
+        int | None,
+        typer.Option(help="Number of trials.", show_default="the file's, or 20; all of a grid"),
     ] = None,
     metric: Annotated[
         str | None,
         typer.Option(
-            help="mrr, mr, hits@1, hits@3, hits@10 or amri, on valid [the file's, or mrr]."
+            help="mrr, mr, hits@1, hits@3, hits@10 or amri, on valid.",
+            show_default="the file's, or mrr",
         ),
     ] = None,
     workers: Annotated[
@@ -43,8 +45,10 @@ def search(
 ) -> None:
     """Search for the best settings, then train the winner.
 
-    For example: `bilink search wn18 --space space.toml --out searches/first --workers 2`. The same
-    command goes on with a search that was interrupted; with more `--trials` it makes it longer.
+    The same command continues a search that was interrupted; with more `--trials` it makes it
+    longer. For example:
+
+    - `bilink search wn18 --space space.toml --out searches/first --workers 2`
     """
     from bilink.data.loading import load_graph
     from bilink.distributed.executor import executor_for

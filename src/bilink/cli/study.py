@@ -23,13 +23,14 @@ def wang2018(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="paper, improved; several with commas [both; none beside a search]. Other "
-            "recipes that were run before stand in the tables too."
+            help="paper, improved; several with commas. Other recipes that were run before stand "
+            "in the tables too.",
+            show_default="both; none beside a search",
         ),
     ] = None,
     search: Annotated[
         Path | None,
-        typer.Option(help="Search the settings in this space file; see docs/search.md."),
+        typer.Option(help="Search the settings in this space file, as bilink search does."),
     ] = None,
     workers: Annotated[
         str, typer.Option(help="Of the search: processes on this machine, or ray.")
@@ -47,8 +48,11 @@ def wang2018(
 ) -> None:
     """The study of Wang, Gemulla and Li (2018): models, ensembles, tables.
 
-    Goes on where it was stopped. For example: `bilink study wang2018 --data wn18`, or
-    `bilink study wang2018 --data umls --search space.toml`.
+    Goes on where it was stopped. For example:
+
+    - `bilink study wang2018 --data wn18`
+
+    - `bilink study wang2018 --data umls --search space.toml`
     """
     from bilink._files import write_text
     from bilink.distributed.executor import executor_for
@@ -94,7 +98,8 @@ def records(
         str, typer.Option(help="wn18, fb15k, wn18rr, fb15k-237; several with commas.")
     ] = "fb15k",
     models: Annotated[
-        str | None, typer.Option(help="Letters of models, such as C,T [all that have settings].")
+        str | None,
+        typer.Option(help="Letters of models, such as C,T.", show_default="all that have settings"),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for what is found.")] = Path(
         "study/results/records"
@@ -109,7 +114,9 @@ def records(
 ) -> None:
     """Softmax training at small sizes, its ensembles, and published figures beside them.
 
-    Goes on where it was stopped. For example: `bilink study records --data fb15k --models C`.
+    Goes on where it was stopped. For example:
+
+    - `bilink study records --data fb15k --models C`
     """
     from bilink._files import write_text
     from bilink.study.records import leaderboard, record_study, run_records

@@ -31,8 +31,11 @@ def bounds(
 ) -> None:
     """Which sizes are enough to express every ranking, a graph, or another model.
 
-    For example: `bilink theory bounds wn18 --dim 200`, or
-    `bilink theory bounds --entities 1000 --relations 10`.
+    For example:
+
+    - `bilink theory bounds wn18 --dim 200`
+
+    - `bilink theory bounds --entities 1000 --relations 10`
     """
     from bilink.data.loading import load_graph
     from bilink.errors import ConfigError
@@ -87,14 +90,21 @@ def convert(
             "still; keeps strict inequalities only)."
         ),
     ] = "tight",
-    dim: Annotated[int | None, typer.Option(help="Its size [what the theory needs].")] = None,
+    dim: Annotated[
+        int | None, typer.Option(help="Its size.", show_default="what the theory needs")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a run in --out.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
 ) -> None:
     """Make a trained model into an equivalent one of another family.
 
-    For example: `bilink theory convert runs/transe --to rescal --out runs/as-rescal`, and then
-    `bilink evaluate runs/as-rescal`, which finds the same ranks.
+    For example, where both evaluations find the same ranks:
+
+    - `bilink theory convert runs/transe --to rescal --out runs/as-rescal`
+
+    - `bilink evaluate runs/transe`
+
+    - `bilink evaluate runs/as-rescal`
     """
     from bilink.models.registry import family
     from bilink.runs.made import convert_run

@@ -20,7 +20,7 @@ from bilink.cli.output import (
 Data = Annotated[str, typer.Argument(help="Folder, file or name.")]
 Splits = Annotated[str, typer.Option(help="Splits whose triples are the facts.")]
 Effort = Annotated[float, typer.Option(help="How long to search for lower upper bounds.")]
-Threads = Annotated[int | None, typer.Option(help="Threads [all cores].")]
+Threads = Annotated[int | None, typer.Option(help="Number of threads.", show_default="all cores")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ALL = "train,valid,test"
 
@@ -33,16 +33,18 @@ def describe(
         Path | None, typer.Option(help="Folder for theory.json and what is found on the way.")
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the bounds to this file.")] = None,
-    most: Annotated[int, typer.Option(help="How many relations to list.")] = 20,
+    k: Annotated[int, typer.Option("-k", help="How many relations to list.")] = 20,
     columns: Columns = None,
     separator: Separator = None,
     threads: Threads = None,
     json: Json = False,
+    most: Annotated[int | None, typer.Option(hidden=True)] = None,  # former name of -k
 ) -> None:
     """Say what each model can and cannot tell apart in a graph, and at which size.
 
-    For example: `bilink theory describe wn18 --picture wn18.png`.  A size says what a model can
-    represent, not how well it predicts.
+    A size says what a model can represent, not how well it predicts. For example:
+
+    - `bilink theory describe wn18 --picture wn18.png`
     """
     from bilink._files import write_text
     from bilink.data.loading import load_graph
@@ -74,7 +76,7 @@ def describe(
     if json:
         print_json(found.to_dict())
         return
-    _show(found, most)
+    _show(found, k if most is None else most)
 
 
 def search_ranks(graph: Any) -> list[int]:
@@ -100,8 +102,11 @@ def construct(
 ) -> None:
     """Make a model that scores every fact above every non-fact, and prove that it does.
 
-    For example: `bilink theory construct wn18 --model rescal --out runs/consistent`, and then
-    `bilink evaluate runs/consistent`.
+    For example:
+
+    - `bilink theory construct wn18 --model rescal --out runs/consistent`
+
+    - `bilink evaluate runs/consistent`
     """
     from bilink.data.loading import load_graph
     from bilink.runs.made import construct_run
@@ -165,7 +170,7 @@ def _show(found: Any, most: int) -> None:
     )
     console.print(table(header, rows))
     if len(ordered) > most:
-        say(f"… and {len(ordered) - most:,} more (--most)", style="dim")
+        say(f"… and {len(ordered) - most:,} more (-k)", style="dim")
     empty = sum(not r.facts for r in ordered)
     if empty:
         say(f"{empty:,} relation(s) have no facts in these splits; every model is consistent there")

@@ -32,14 +32,21 @@ def train(
         str | None,
         typer.Option(
             help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, "
-            "rotate, quate, each also with -reciprocal behind it; or auto, with a budget [complex]."
+            "rotate, quate, each also with -reciprocal behind it; or auto, with a budget.",
+            show_default="complex",
         ),
     ] = None,
-    dim: Annotated[int | None, typer.Option(help="Size of the embeddings [100].")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the run [runs/DATA-MODEL].")] = None,
+    dim: Annotated[
+        int | None, typer.Option(help="Size of the embeddings.", show_default="100")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the run.", show_default="runs/DATA-MODEL")
+    ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="paper, margin, softmax or sampled [what suits model and graph]."),
+        typer.Option(
+            help="paper, margin, softmax or sampled.", show_default="what suits model and graph"
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -61,9 +68,13 @@ def train(
 ) -> None:
     """Train a model on a graph.
 
-    For example: `bilink train atlas --model complex --out runs/first`, or with options
-    `bilink train wn18 --model transe --dim 200 --set epochs=500 --set margin=0.5 --out runs/t`.
-    All options of `--set` are listed by `bilink train --list-options`.
+    For example, with the defaults and with options; the last one lists all options of `--set`:
+
+    - `bilink train atlas --model complex --out runs/first`
+
+    - `bilink train wn18 --model transe --dim 200 --set epochs=500 --set margin=0.5 --out runs/t`
+
+    - `bilink train --list-options`
     """
     from bilink.runs.folder import read_config_file
     from bilink.runs.job import prepare
@@ -138,7 +149,11 @@ def resume(
 ) -> None:
     """Go on with a run that was interrupted, or make a finished one longer.
 
-    For example: `bilink resume runs/first`, or `bilink resume runs/first --set epochs=1000`.
+    For example:
+
+    - `bilink resume runs/first`
+
+    - `bilink resume runs/first --set epochs=1000`
     """
     from bilink.runs import job
     from bilink.runs.folder import RunFolder

@@ -136,9 +136,8 @@ def _rank_side(
             queries = scorer.queries(side, *asked[new].T)
             block = scorer.query_scores(queries, scores[: np.count_nonzero(new)])
             scored = _Scored(block, scorer.tolerances(queries), *scorer.exact_rows(queries))
-            answers = _Answers(
-                np.cumsum(new) - 1, triples[rows, answer], *(ends[rows] for ends in spans), rows
-            )
+            of_query, ids = np.cumsum(new) - 1, triples[rows, answer]
+            answers = _Answers(of_query, ids, spans[0][rows], spans[1][rows], rows)
             count_candidates(scored, answers, known.answers, counts)
             if progress:
                 progress(len(rows))
@@ -211,8 +210,8 @@ def _count_candidates(scored, answers, known, counts):
                         gap = 0.0
                         if tolerance > 0:
                             gap = exact_score(query, scored.candidates[j]) - exact_own
-                        above += gap > 0
-                        level += gap == 0
+                        above += int(gap > 0)
+                        level += int(gap == 0)
         for k in range(answers.start[i], answers.stop[i]):
             other = known[k]
             if other != answer:
@@ -220,8 +219,8 @@ def _count_candidates(scored, answers, known, counts):
                 gap = np.float64(row[other] > high) - np.float64(row[other] < low)
                 if low <= row[other] <= high and tolerance > 0:
                     gap = exact_score(query, scored.candidates[other]) - exact_own
-                above -= gap > 0
-                level -= gap == 0
+                above -= int(gap > 0)
+                level -= int(gap == 0)
         counts[0, answers.rows[i]] = above
         counts[1, answers.rows[i]] = level
         counts[2, answers.rows[i]] = options

@@ -140,6 +140,14 @@ class Answering:
                 progress(1)
         return AnswerSets(sets)
 
+    def heads_to_search(
+        self, head: str | None = None, relation: str | None = None, tail: str | None = None
+    ) -> int:
+        """How many heads ``progress`` will count: 0 for a question that searches no pairs."""
+        if head is not None or tail is not None:
+            return 0
+        return len(self.graph.entities) * (len(self.graph.relations) if relation is None else 1)
+
     def new_facts(self, k: int = 10, *, only: Only | None = None, **search: Any) -> Answers:
         """The ``k`` best facts of all relations that the graph does not hold.
 

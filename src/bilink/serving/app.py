@@ -1,11 +1,14 @@
-"""The HTTP application: each endpoint parses, asks the explorer, answers."""
+"""The HTTP application: each endpoint parses a request and has the explorer answer it."""
 
+import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Collection
+import threading
+from collections.abc import AsyncIterator, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,13 +16,14 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 import bilink
-from bilink.errors import BilinkError, DataError
+from bilink.errors import BilinkError, DataError, QueryStopped
 from bilink.runs.run import Run
 from bilink.serving import schema
 from bilink.serving.explorer import Explorer
 from bilink.serving.guard import App, Guard
-from bilink.serving.lanes import BusyError, Lane, SlowError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Text = Annotated[str, Query(min_length=1, max_length=500)]
 OptionalText = Annotated[str | None, Query(min_length=1, max_length=500)]
 Typed = Annotated[str, Query(max_length=500)]
@@ -44,20 +48,65 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
+class BusyError(Exception):
+    """The queue of a worker pool is full."""
+
+
+class SlowError(Exception):
+    """Work took longer than its worker pool allows."""
+
+
+class WorkerPool:
+    """A few threads beside the event loop, and a queue of limited length before them.
+
+    A caller gives up on work that is too slow, but the work counts until it has ended, so that
+    impatient callers cannot pile it up.
+    """
+
+    def __init__(self, name: str, *, workers: int, waiting: int, seconds: float):
+        self._name, self._workers = name, workers
+        self._threads: ThreadPoolExecutor | None = None  # until there is work
+        self._free = threading.BoundedSemaphore(workers + waiting)
+        self.seconds = seconds
+
+    async def run(self, work: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+        """Do the work on one of the threads."""
+        if not self._free.acquire(blocking=False):
+            raise BusyError
+        try:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._workers, f"bilink-{self._name}")
+            job = self._threads.submit(work, *args, **options)
+        except BaseException:
+            self._free.release()
+            raise
+        job.add_done_callback(lambda _: self._free.release())
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(job), self.seconds)
+        except TimeoutError:
+            raise SlowError from None
+
+    def close(self) -> None:
+        """Drop what waits, and end the threads when they are done."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads = None
+
+
 class Json(JSONResponse):
-    """JSON in ASCII, which can say any name, even one that is no proper Unicode."""
+    """JSON in ASCII, which can express any name, even one that is not valid Unicode."""
 
     def render(self, content: Any) -> bytes:
-        """Numbers are finite here."""
+        """Encode ``content``, whose numbers must be finite."""
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
 def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | None = None) -> App:
-    """The application that answers for ``run``; see ``Guard`` for the rest."""
+    """The ASGI application that answers for ``run``; see ``Guard`` for the other parameters."""
     explorer = Explorer(run)
     cores = os.cpu_count() or 1
-    quick = Lane("quick", workers=min(4, cores), waiting=256, seconds=10)
-    slow = Lane("slow", workers=1, waiting=8, seconds=60)
+    quick = WorkerPool("quick", workers=min(4, cores), waiting=256, seconds=10)
+    slow = WorkerPool("slow", workers=1, waiting=8, seconds=60)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -83,18 +132,18 @@ def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | Non
     return Guard(app, token=token, hosts=hosts)
 
 
-def _add_questions(app: FastAPI, explorer: Explorer, quick: Lane, slow: Lane) -> None:
+def _add_questions(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: WorkerPool) -> None:
     @app.get("/api/info", response_model=schema.Info)
     async def info() -> Response:
         """The run and its graph in a few words."""
-        return Json(await quick.do(explorer.info))
+        return Json(await quick.run(explorer.info))
 
     @app.get("/api/search", response_model=schema.Matches)
     async def search(
         text: Typed = "", kind: Literal["entity", "relation"] = "entity", k: Size = 8
     ) -> Response:
         """Names that match what was typed so far."""
-        return Json(await quick.do(explorer.search, text, kind, k))
+        return Json(await quick.run(explorer.search, text, kind, k))
 
     @app.get("/api/query", response_model=schema.Answers)
     async def query(
@@ -111,59 +160,59 @@ def _add_questions(app: FastAPI, explorer: Explorer, quick: Lane, slow: Lane) ->
         new.  ``seen`` allows only entities that training has in that position of the relation.
         """
         if head is None and tail is None:
-            return Json(await slow.do(explorer.pairs, relation, k, new, seen))
-        return Json(await quick.do(explorer.query, head, relation, tail, k, new, seen))
+            return Json(await slow.run(explorer.pairs, relation, k, new, seen))
+        return Json(await quick.run(explorer.query, head, relation, tail, k, new, seen))
 
     @app.post("/api/score", response_model=schema.Scores)
     async def score(triples: schema.Triples) -> Response:
         """The scores of up to 1,000 triples."""
-        return Json(await quick.do(explorer.score, triples.triples))
+        return Json(await quick.run(explorer.score, triples.triples))
 
     @app.get("/api/explain", response_model=schema.Explanation)
     async def explain(head: Text, relation: Text, tail: Text) -> Response:
         """Why the run thinks that a triple is true, or not."""
-        return Json(await slow.do(explorer.explain, head, relation, tail))
+        return Json(await slow.run(explorer.explain, head, relation, tail))
 
 
-def _add_cards(app: FastAPI, explorer: Explorer, quick: Lane, slow: Lane) -> None:
+def _add_cards(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: WorkerPool) -> None:
     @app.get("/api/entity", response_model=schema.Entity)
     async def entity(name: Text) -> Response:
         """The facts of an entity, and those in doubt."""
-        return Json(await quick.do(explorer.entity, name))
+        return Json(await quick.run(explorer.entity, name))
 
     @app.get("/api/neighbours", response_model=schema.Neighbours)
     async def neighbours(name: Text, k: Size = 8) -> Response:
         """The entities with the most similar vectors."""
-        return Json(await quick.do(explorer.neighbours, name, k))
+        return Json(await quick.run(explorer.neighbours, name, k))
 
     @app.get("/api/neighbourhood", response_model=schema.Neighbourhood)
     async def neighbourhood(name: Text, size: Size = 24) -> Response:
         """A small graph around an entity."""
-        return Json(await quick.do(explorer.neighbourhood, name, size))
+        return Json(await quick.run(explorer.neighbourhood, name, size))
 
     @app.get("/api/relation", response_model=schema.Relation)
     async def relation(name: Text) -> Response:
         """A relation in numbers."""
-        return Json(await slow.do(explorer.relation, name))
+        return Json(await slow.run(explorer.relation, name))
 
     @app.get("/api/weights", response_model=schema.AllWeights)
     async def weights() -> Response:
         """Which share of the score each member of an ensemble carries."""
-        return Json(await slow.do(explorer.weights))
+        return Json(await slow.run(explorer.weights))
 
     @app.get("/api/audit", response_model=schema.Audit)
     async def audit(relation: OptionalText = None, k: Count = 50) -> Response:
         """The facts that look wrong, most doubtful first."""
-        return Json(await quick.do(explorer.audit, k, relation))
+        return Json(await quick.run(explorer.audit, k, relation))
 
     @app.get("/api/map", response_model=schema.MapOfEntities)
     async def map(relation: OptionalText = None) -> Response:
         """Entities as points in the plane."""
-        return Json(await slow.do(explorer.map, relation))
+        return Json(await slow.run(explorer.map, relation))
 
 
 def _add_page(app: FastAPI) -> None:
-    """The files of the page, read once: no path of a request is looked up on the disk."""
+    """The files of the page, read once, so that no request path is looked up on the disk."""
     for file in resources.files("bilink.serving").joinpath("page").iterdir():
         suffix = "." + file.name.rpartition(".")[2]
         if suffix in _KINDS:
@@ -179,33 +228,37 @@ def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
 
 
 def _add_errors(app: FastAPI) -> None:
-    def say(status: int, sentence: str, **headers: str) -> Response:
+    def answer(status: int, sentence: str, **headers: str) -> Response:
         return Json({"error": sentence}, status, headers)
 
     async def bilink_error(_: Request, error: Exception) -> Response:
-        return say(404 if isinstance(error, DataError) else 400, str(error))
+        return answer(404 if isinstance(error, DataError) else 400, str(error))
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if part not in ("query", "body"))
-        return say(422, f"{where or 'body'}: {first['msg']}")
+        return answer(422, f"{where or 'body'}: {first['msg']}")
 
     async def http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return say(error.status_code, str(error.detail), **(error.headers or {}))
+        return answer(error.status_code, str(error.detail), **(error.headers or {}))
 
     async def busy(_: Request, error: Exception) -> Response:
         sentence = "The server has more questions than it can answer now; ask again in a moment."
-        return say(503, sentence, **{"retry-after": "1"})
+        return answer(503, sentence, **{"retry-after": "1"})
 
     async def too_slow(_: Request, error: Exception) -> Response:
-        return say(504, str(error) or "This took too long; ask again in a minute.")
+        return answer(504, "This took too long; ask again in a minute.")
+
+    async def stopped(_: Request, error: Exception) -> Response:
+        return answer(504, str(error))
 
     async def bug(_: Request, error: Exception) -> Response:
-        return say(500, "Something went wrong inside bilink; its console says what.")
+        return answer(500, "Something went wrong inside bilink; its console says what.")
 
     app.add_exception_handler(BilinkError, bilink_error)
+    app.add_exception_handler(QueryStopped, stopped)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(BusyError, busy)

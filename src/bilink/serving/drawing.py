@@ -1,17 +1,16 @@
-"""Vectors and facts as pictures: the map of all entities, and the surroundings of one."""
+"""The map of the entities: a point in the plane for each one, near those with similar vectors."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from bilink.models.scorer import Scorer
-from bilink.serving.facts import Facts
 
 CLUSTERS = 10
 MAP_POINTS = 10_000
-_AXES = 32  # principal axes that clusters are looked for in
-_NEAREST = 12  # that draw a point
-_PUSHES = 6  # others that push it away in each round
+_AXES = 32  # principal axes of the space in which clusters are found
+_NEAREST = 12  # neighbours that attract a point
+_PUSHES = 6  # random others that repel it in each round
 _REPULSION = 10.0
 _ROUNDS = 150
 
@@ -33,10 +32,10 @@ def directions(scorer: Scorer) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """A place in the plane and a cluster for some of the entities, the best connected ones."""
+    """A point in the plane and a cluster for each of the best connected entities."""
 
     ids: np.ndarray
-    places: np.ndarray  # (n, 2), within [-1, 1]
+    points: np.ndarray  # (n, 2), within [-1, 1]
     clusters: np.ndarray  # the largest is number 0
 
 
@@ -45,9 +44,9 @@ def draw_map(vectors: np.ndarray, degrees: np.ndarray) -> Map:
     ids = np.sort(np.lexsort((np.arange(len(degrees)), -degrees))[:MAP_POINTS])
     chosen = vectors[ids] - vectors[ids].mean(axis=0)
     reduced = chosen @ _main_axes(chosen)
-    places = _arrange(chosen, reduced[:, :2])
-    places -= (places.max(axis=0) + places.min(axis=0)) / 2
-    return Map(ids, places / max(float(np.abs(places).max(initial=0)), 1e-30), _clusters(reduced))
+    points = _arrange(chosen, reduced[:, :2])
+    points -= (points.max(axis=0) + points.min(axis=0)) / 2
+    return Map(ids, points / max(float(np.abs(points).max(initial=0)), 1e-30), _clusters(reduced))
 
 
 def _main_axes(rows: np.ndarray) -> np.ndarray:
@@ -68,10 +67,10 @@ def _clusters(rows: np.ndarray) -> np.ndarray:
 
 
 def _arrange(vectors: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """From the two main axes, let each point move to its nearest ones, and away from any others.
+    """Starting on the two main axes, attract each point to its neighbours, repel it from others.
 
-    The forces are those of UMAP (McInnes et al., 2018) with a = b = 1, all points at once: far
-    groups tell little about each other, near points are alike.
+    The forces are those of UMAP (McInnes et al., 2018) with a = b = 1, on all points at once: near
+    points are alike, but the distance of far groups means little.
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -81,39 +80,20 @@ def _arrange(vectors: np.ndarray, start: np.ndarray) -> np.ndarray:
         return start
     k = min(_NEAREST, n - 1)
     near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(vectors)
-    tails = near.kneighbors(return_distance=False).ravel()  # no point is its own
+    tails = near.kneighbors(return_distance=False).ravel()  # without the point itself
     heads = np.repeat(np.arange(n), k)
     random = np.random.default_rng(0)
-    places = 3 * start / max(float(start.std()), 1e-30)
-    places += random.normal(scale=0.05, size=places.shape)  # so that no two are in one place
+    points = 3 * start / max(float(start.std()), 1e-30)
+    points += random.normal(scale=0.05, size=points.shape)  # so that no two points coincide
     for turn in range(_ROUNDS):
         step = 1 - turn / _ROUNDS
-        gap = places[tails] - places[heads]
+        gap = points[tails] - points[heads]
         pull = gap * (2 / (1 + (gap**2).sum(axis=1, keepdims=True)))
         others = random.integers(0, n, (n, _PUSHES))
-        away = places[:, None] - places[others]
+        away = points[:, None] - points[others]
         square = (away**2).sum(axis=2, keepdims=True)
         push = np.clip(away * (_REPULSION / ((0.05 + square) * (1 + square))), -4, 4).sum(axis=1)
         for axis in range(2):
-            drawn = np.bincount(heads, pull[:, axis], n) - np.bincount(tails, pull[:, axis], n)
-            places[:, axis] += step * np.clip(drawn / k + push[:, axis], -3, 3)
-    return places
-
-
-def surroundings(facts: Facts, centre: int, size: int) -> tuple[list[int], list[list[int]]]:
-    """Up to ``size`` neighbours, taken in turn from each relation and direction, and the edges.
-
-    Edges are (head, relation, tail) with places in the list of nodes, whose first is the centre.
-    """
-    groups = [group["others"] for group in facts.groups(centre)]
-    nodes, turn = {centre: 0}, 0
-    while len(nodes) <= size and any(turn < len(group) for group in groups):
-        for group in groups:
-            if turn < len(group) and len(nodes) <= size:
-                nodes.setdefault(int(group[turn]), len(nodes))
-        turn += 1
-    wanted = np.fromiter(nodes, dtype=np.int64)
-    places = [facts.out_of(i) for i in nodes]
-    rows = facts.triples[np.concatenate(places)]
-    rows = rows[np.isin(rows[:, 2], wanted)]
-    return list(nodes), [[nodes[h], r, nodes[t]] for h, r, t in rows.tolist()]
+            force = np.bincount(heads, pull[:, axis], n) - np.bincount(tails, pull[:, axis], n)
+            points[:, axis] += step * np.clip(force / k + push[:, axis], -3, 3)
+    return points

@@ -1,29 +1,141 @@
-"""What the server says about a run, as plain dictionaries ready for JSON."""
+"""What the server answers about a run, as plain dictionaries ready for JSON."""
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import bilink
-from bilink.data.vocabulary import printable
+from bilink.data.graph import SPLITS, Graph
+from bilink.data.index import known_answers
+from bilink.data.vocabulary import Vocabulary, printable
 from bilink.errors import ConfigError, DataError, QueryStopped
 from bilink.queries.explain import Fact, Support
 from bilink.runs.run import Run
-from bilink.serving.doubt_rows import doubts_of
-from bilink.serving.drawing import Map, directions, draw_map, surroundings
-from bilink.serving.facts import Facts
-from bilink.serving.lanes import SlowError
-from bilink.serving.names import Names
-from bilink.serving.numbers import finite
-from bilink.serving.relation_cards import RelationCards
+from bilink.serving.cards import RelationCards, doubts_of, finite
+from bilink.serving.drawing import Map, directions, draw_map
 
 LONGEST_SEARCH = 120.0  # seconds
 SHOWN = 24  # facts of an entity that are shown for each relation and direction
 EXAMPLES = 3
+
+
+class Group(NamedTuple):
+    """The entities that one entity has facts with, for one relation and direction."""
+
+    relation: int
+    side: str  # on which the others stand: "tail" or "head"
+    others: np.ndarray  # ids
+
+
+class Facts:
+    """The distinct facts of a graph, found by entity and by relation."""
+
+    def __init__(self, graph: Graph):
+        self._known = known_answers(graph, SPLITS)
+        self._n_relations = n = len(graph.relations)
+        self.degrees = np.zeros(len(graph.entities), dtype=np.int64)
+        for index in self._known.values():
+            np.add.at(self.degrees, index.keys // n, np.diff(index.offsets))
+        self.counts = np.zeros(n, dtype=np.int64)  # of each relation
+        tails = self._known["tail"]
+        np.add.at(self.counts, tails.keys % n, np.diff(tails.offsets))
+
+    def __len__(self) -> int:
+        return len(self._known["tail"].answers)
+
+    def hold(self, head: int, relation: int, tail: int) -> bool:
+        """Whether this is a fact."""
+        return tail in self._known["tail"].of_query(head, relation)
+
+    def ends(self, relation: int, side: str) -> tuple[np.ndarray, np.ndarray]:
+        """The entities on ``side`` of the relation's facts, and how many facts each one has."""
+        index = self._known["head" if side == "tail" else "tail"]  # this side is given there
+        rows = np.flatnonzero(index.keys % self._n_relations == relation)
+        return index.keys[rows] // self._n_relations, np.diff(index.offsets)[rows]
+
+    def groups(self, entity: int) -> list[Group]:
+        """The entities that an entity has facts with, in groups, the largest first.
+
+        Within a group the best connected entities come first.
+        """
+        found = []
+        for side in ("tail", "head"):
+            relations, others = self._facts_of(entity, side)
+            starts = np.flatnonzero(np.diff(relations, prepend=-1))
+            for r, group in zip(relations[starts], np.split(others, starts[1:]), strict=False):
+                order = np.lexsort((group, -self.degrees[group]))
+                found.append(Group(int(r), side, group[order]))
+        return sorted(found, key=lambda group: -len(group.others))
+
+    def around(self, centre: int, size: int) -> tuple[list[int], list[list[int]]]:
+        """Up to ``size`` neighbours, taken in turn from each group, and the facts among them.
+
+        The first node is the centre.  A fact is (head, relation, tail), where head and tail are
+        positions in the list of nodes.
+        """
+        groups = [group.others for group in self.groups(centre)]
+        nodes, turn = {centre: 0}, 0
+        while len(nodes) <= size and any(turn < len(group) for group in groups):
+            for group in groups:
+                if turn < len(group) and len(nodes) <= size:
+                    nodes.setdefault(int(group[turn]), len(nodes))
+            turn += 1
+        edges = []
+        for head in nodes:
+            relations, tails = self._facts_of(head, "tail")
+            inside = np.isin(tails, list(nodes))
+            found = zip(relations[inside].tolist(), tails[inside].tolist(), strict=True)
+            edges += [[nodes[head], r, nodes[tail]] for r, tail in found]
+        return list(nodes), edges
+
+    def _facts_of(self, entity: int, side: str) -> tuple[np.ndarray, np.ndarray]:
+        """The relation of each fact of an entity, sorted, and the entity on the other ``side``."""
+        index, n = self._known[side], self._n_relations
+        first, last = np.searchsorted(index.keys, [entity * n, (entity + 1) * n])
+        offsets = index.offsets[first : last + 1]
+        relations = np.repeat(index.keys[first:last] % n, np.diff(offsets))
+        return relations, index.answers[offsets[0] : offsets[-1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """Entities or relations as people type and read them."""
+
+    vocabulary: Vocabulary
+    facts: np.ndarray  # how many each id has
+
+    def search(self, text: str, k: int) -> list[int]:
+        """The ids of the ``k`` best matches of ``text``; those with many facts come first."""
+        return self.vocabulary.search(text, k, self.facts)
+
+    def checked(self, text: str) -> str:
+        """``text`` itself if it is a name or a label; else an error that suggests close names.
+
+        Close names are those that the type-ahead search finds for the text or for its beginning:
+        comparing the text with every name takes seconds where there are 100,000.
+        """
+        if text in self.vocabulary:
+            return text
+        close = self.search(text[:40], 3) or self.search(text[:3], 3)
+        meant = " or ".join(repr(self.vocabulary.names[i][:60]) for i in close)
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise DataError(f"unknown {self.vocabulary.kind} {text[:60]!r}{hint}")
+
+    def find(self, text: str) -> int:
+        """The id of a name or of an unambiguous label."""
+        return self.vocabulary.find(self.checked(text))
+
+    def row(self, i: int) -> dict[str, Any]:
+        """The name, the label and the number of facts of id ``i``."""
+        return {
+            "name": self.vocabulary.names[i],
+            "label": printable(self.vocabulary.label(i)),
+            "facts": int(self.facts[i]),
+        }
 
 
 class Explorer:
@@ -31,13 +143,11 @@ class Explorer:
 
     def __init__(self, run: Run):
         self.run, self.graph = run, run.graph
-        entities, relations = self.graph.entities, self.graph.relations
-        self.facts = Facts(self.graph.triples, len(entities))
-        self._counts = np.bincount(self.facts.triples[:, 1], minlength=len(relations))
-        self.entities = Names(entities, self.facts.degrees)
-        self.relations = Names(relations, self._counts)
-        self._pairs = lru_cache(64)(self._search_pairs)  # these take long
-        self.chance = run.probability  # from triples and scores to probabilities, or None
+        self.facts = Facts(self.graph)
+        self.entities = Names(self.graph.entities, self.facts.degrees)
+        self.relations = Names(self.graph.relations, self.facts.counts)
+        self._search_pairs = lru_cache(64)(self._try_pairs)  # these searches take long
+        self._calibrated = run.probability is not None
         self._cards = RelationCards(run)
         self.warm_up()
 
@@ -61,46 +171,27 @@ class Explorer:
             "entities": len(self.graph.entities),
             "relations": len(self.graph.relations),
             "facts": len(self.facts),
-            "calibrated": self.chance is not None,
-            "audited": self.audit(k=1)["audited"],
+            "calibrated": self._calibrated,
+            "audited": self._doubts is not None,
             "examples": self.examples,
             "version": bilink.__version__,
         }
 
     @cached_property
     def examples(self) -> list[dict[str, Any]]:
-        """Questions worth a try: frequent relations, each of its busiest head."""
+        """Questions worth a try: frequent relations, each with the head that has most facts."""
         found: list[dict[str, Any]] = []
-        for r in np.argsort(-self._counts, kind="stable")[: 4 * EXAMPLES]:
-            rows = self.facts.triples[self.facts.triples[:, 1] == r]
-            heads, counts = np.unique(rows[:, 0], return_counts=True)
+        for r in np.argsort(-self.facts.counts, kind="stable")[: 4 * EXAMPLES].tolist():
+            heads, counts = self.facts.ends(r, "head")
             if len(found) < EXAMPLES and len(heads) and counts.max() > 1:
-                head = heads[np.lexsort((heads, -counts))[0]]
-                found.append({"head": self._entity(head), "relation": self._relation(int(r))})
+                head = int(heads[np.lexsort((heads, -counts))[0]])
+                found.append({"head": self.entities.row(head), "relation": self.relations.row(r)})
         return found
 
     def search(self, text: str, kind: str, k: int) -> dict[str, Any]:
         """The best matches of what was typed."""
-        if kind == "relation":
-            ids = self.relations.search(text, k)
-            return {"matches": [self._relation(i) for i in ids]}
-        return {"matches": [self._entity(i) for i in self.entities.search(text, k)]}
-
-    def _entity(self, i: int) -> dict[str, Any]:
-        names = self.graph.entities
-        return {
-            "name": names.names[i],
-            "label": printable(names.label(i)),
-            "facts": int(self.facts.degrees[i]),
-        }
-
-    def _relation(self, i: int) -> dict[str, Any]:
-        names = self.graph.relations
-        return {
-            "name": names.names[i],
-            "label": printable(names.label(i)),
-            "facts": int(self._counts[i]),
-        }
+        names = self.relations if kind == "relation" else self.entities
+        return {"matches": [names.row(i) for i in names.search(text, k)]}
 
     # -- questions --------------------------------------------------------------------------------
 
@@ -113,26 +204,19 @@ class Explorer:
         new: bool,
         seen: bool,
     ) -> dict[str, Any]:
-        """The answers to any question that leaves something open.
+        """The answers to a question that leaves at least one of the three open.
 
         With ``seen``, only entities that training has in that position of the relation.
         """
-        given = {"head": self._name(head), "tail": self._name(tail)}
-        if relation is not None:
-            r = self.relations.find(relation)
-            given["relation"] = self.graph.relations.names[r]
-        given = {role: name for role, name in given.items() if name is not None}
-        if len(given) == 3:
+        h, t = (None if text is None else self.entities.find(text) for text in (head, tail))
+        r = None if relation is None else self.relations.find(relation)
+        if None not in (h, r, t):
             raise ConfigError("leave one of head, relation and tail open, or ask for a score")
-        if given.keys() == {"head"} or given.keys() == {"tail"}:
+        if r is None and (h is None) != (t is None):
             raise ConfigError("give a relation, or the other entity, as well")
-        only = "seen" if seen and ("relation" in given or not given) else None
-        if not given:
-            answers = self.run.new_facts(k, only=only, stop=_alarm())
-        elif given.keys() == {"relation"}:
-            answers = self.run.query(**given, k=k, new=new, only=only, stop=_alarm())
-        else:
-            answers = self.run.query(**given, k=k, new=new, only=only)
+        nothing = h is None and r is None and t is None
+        only = "seen" if seen and (r is not None or nothing) else None
+        answers = self.run.query_ids(h, r, t, k=k, new=new or nothing, only=only, stop=_alarm())
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
@@ -140,25 +224,22 @@ class Explorer:
 
     def pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:
         """The answers to (?, r, ?) and (?, ?, ?)."""
-        found = self._pairs(relation, k, new, seen)
+        found = self._search_pairs(relation, k, new, seen)
         if found is None:
-            raise SlowError(
+            raise QueryStopped(
                 f"A search of all pairs takes more than {LONGEST_SEARCH:.0f} seconds here; limit "
                 "it to entities seen in that position, or use `bilink query`."
             )
         return found
 
-    def _search_pairs(
+    def _try_pairs(
         self, relation: str | None, k: int, new: bool, seen: bool
     ) -> dict[str, Any] | None:
-        """The answers, or None where the search had to be stopped, which the next one would be."""
+        """The answers, or None where the search was stopped, as it would be the next time."""
         try:
             return self.query(None, relation, None, k, new, seen)
         except QueryStopped:
             return None
-
-    def _name(self, text: str | None) -> str | None:
-        return None if text is None else self.graph.entities.names[self.entities.find(text)]
 
     def _answer(self, answer: Any) -> dict[str, Any]:
         return {
@@ -172,51 +253,54 @@ class Explorer:
 
     def _triple(self, head: str, relation: str, tail: str) -> dict[str, str]:
         """The three names, and what to show for them."""
-        entities, relations = self.graph.entities, self.graph.relations
+        entities, relations = self.graph.entities.labels, self.graph.relations.labels
         return {
             "head": head,
             "relation": relation,
             "tail": tail,
-            "head_label": printable(entities.labels.get(head, head)),
-            "relation_label": printable(relations.labels.get(relation, relation)),
-            "tail_label": printable(entities.labels.get(tail, tail)),
+            "head_label": printable(entities.get(head, head)),
+            "relation_label": printable(relations.get(relation, relation)),
+            "tail_label": printable(entities.get(tail, tail)),
         }
 
-    def _fact_chances(self, ids: np.ndarray, scores: np.ndarray) -> list[float | None]:
-        """How likely triples are true that nobody has chosen; nothing without validation."""
-        try:
-            return list(self.run.calibration("facts").probabilities(ids, scores).tolist())
-        except DataError:
+    def _ids(self, head: str, relation: str, tail: str) -> tuple[int, int, int]:
+        return self.entities.find(head), self.relations.find(relation), self.entities.find(tail)
+
+    def _named(self, h: int, r: int, t: int) -> dict[str, str]:
+        entities, relations = self.graph.entities.names, self.graph.relations.names
+        return self._triple(entities[h], relations[r], entities[t])
+
+    def _probabilities(self, ids: np.ndarray, scores: np.ndarray) -> list[float | None]:
+        """How likely given triples are true; unknown where the run was not calibrated."""
+        calibration = self.run.calibration("facts")
+        if calibration is None:
             return [None] * len(ids)
+        return list(calibration.probabilities(ids, scores).tolist())
 
     def score(self, triples: list[tuple[str, str, str]]) -> dict[str, Any]:
         """Scores of triples, and whether the graph holds them."""
-        find = self.entities.find, self.relations.find, self.entities.find
-        rows = [tuple(f(text) for f, text in zip(find, row, strict=True)) for row in triples]
+        rows = [self._ids(*triple) for triple in triples]
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
-        chances = self._fact_chances(ids, scores)
-        names, verbs = self.graph.entities.names, self.graph.relations.names
+        found = zip(rows, scores, self._probabilities(ids, scores), strict=True)
         return {
             "scores": [
                 {
-                    **self._triple(names[h], verbs[r], names[t]),
+                    **self._named(*row),
                     "score": finite(score),
                     "probability": finite(probability),
-                    "known": self.facts.holds(h, r, t),
+                    "known": self.facts.hold(*row),
                 }
-                for (h, r, t), score, probability in zip(rows, scores, chances, strict=True)
+                for row, score, probability in found
             ]
         }
 
     def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
-        """Why the run thinks so."""
-        names, verbs = self.graph.entities.names, self.graph.relations.names
-        h, t = (names[self.entities.find(text)] for text in (head, tail))
-        r = verbs[self.relations.find(relation)]
-        found = self.run.explain(h, r, t)
+        """What speaks for a triple."""
+        named = self._named(*self._ids(head, relation, tail))
+        found = self.run.explain(head, relation, tail)
         return {
-            **self._triple(h, r, t),
+            **named,
             "score": finite(found.score),
             "ranks": found.ranks,
             "known": found.known,
@@ -232,22 +316,20 @@ class Explorer:
     def entity(self, name: str) -> dict[str, Any]:
         """An entity's facts, by relation and direction, and those in doubt."""
         i = self.entities.find(name)
-        groups = [
-            {
-                "relation": self._relation(group["relation"]),
-                "side": group["side"],
-                "count": len(group["others"]),
-                "entities": [self._entity(j) for j in group["others"][:SHOWN].tolist()],
-            }
-            for group in self.facts.groups(i)
-        ]
-        found = self._doubts
-        me = self.graph.entities.names[i]
-        mine = [row for row in found or () if me in (row["head"], row["tail"])]
+        row, doubts = self.entities.row(i), self._doubts
+        mine = [doubt for doubt in doubts or () if row["name"] in (doubt["head"], doubt["tail"])]
         return {
-            **self._entity(i),
-            "groups": groups,
-            "doubts": None if found is None else mine[:SHOWN],
+            **row,
+            "groups": [
+                {
+                    "relation": self.relations.row(group.relation),
+                    "side": group.side,
+                    "count": len(group.others),
+                    "entities": [self.entities.row(j) for j in group.others[:SHOWN].tolist()],
+                }
+                for group in self.facts.groups(i)
+            ],
+            "doubts": None if doubts is None else mine[:SHOWN],
         }
 
     def neighbours(self, name: str, k: int) -> dict[str, Any]:
@@ -260,18 +342,17 @@ class Explorer:
         best = best[np.lexsort((best, -similarity[best]))]
         return {
             "neighbours": [
-                {**self._entity(int(j)), "similarity": finite(similarity[j])} for j in best
+                {**self.entities.row(j), "similarity": finite(similarity[j])} for j in best.tolist()
             ]
         }
 
     def neighbourhood(self, name: str, size: int) -> dict[str, Any]:
         """An entity, some of the entities that it has facts with, and the facts among all these."""
-        nodes, edges = surroundings(self.facts, self.entities.find(name), size)
-        used = {r for _, r, _ in edges}
+        nodes, edges = self.facts.around(self.entities.find(name), size)
         return {
-            "nodes": [self._entity(i) for i in nodes],
+            "nodes": [self.entities.row(i) for i in nodes],
             "edges": [{"head": h, "relation": r, "tail": t} for h, r, t in edges],
-            "relations": {str(r): self._relation(r) for r in sorted(used)},
+            "relations": {str(r): self.relations.row(r) for r in sorted({r for _, r, _ in edges})},
         }
 
     @cached_property
@@ -284,8 +365,8 @@ class Explorer:
         """A relation in numbers, what models can make of it, how far its scores can be trusted."""
         r = self.relations.find(name)
         card = self._cards.card(r)
-        card["related"] = [{**self._relation(row.pop("id")), **row} for row in card["related"]]
-        return {**self._relation(r), **card}
+        card["related"] = [{**self.relations.row(row.pop("id")), **row} for row in card["related"]]
+        return {**self.relations.row(r), **card}
 
     def weights(self) -> dict[str, Any]:
         """Which share of the score each member of the ensemble carries, by relation and side."""
@@ -294,14 +375,13 @@ class Explorer:
     # -- doubts and the map -----------------------------------------------------------------------
 
     def audit(self, k: int, relation: str | None = None) -> dict[str, Any]:
-        """The facts that look wrong, most doubtful first, if they were looked for."""
-        found = self._doubts
-        rows = found or []
+        """The facts that look wrong, most doubtful first, if there was an audit."""
+        rows = self._doubts or []
         if relation is not None:
             name = self.graph.relations.names[self.relations.find(relation)]
             rows = [row for row in rows if row["relation"] == name]
         return {
-            "audited": found is not None,
+            "audited": self._doubts is not None,
             "command": f"bilink audit {self.run.path}",
             "doubts": rows[:k],
         }
@@ -311,21 +391,22 @@ class Explorer:
         return doubts_of(self.run)
 
     def map(self, relation: str | None = None) -> dict[str, Any]:
-        """Every entity as a point; with a relation, whether it stands before or after that one."""
+        """Entities as points; with a relation, whether each one is a head or a tail of it."""
         drawn, names = self._map, self.graph.entities
         position = None
         if relation is not None:
             r = self.relations.find(relation)
-            rows = self.facts.triples[self.facts.triples[:, 1] == r]
-            before, after = np.isin(drawn.ids, rows[:, 0]), np.isin(drawn.ids, rows[:, 2])
-            position = (before + 2 * after).tolist()
+            is_head, is_tail = (
+                np.isin(drawn.ids, self.facts.ends(r, side)[0]) for side in ("head", "tail")
+            )
+            position = (is_head + 2 * is_tail).tolist()
         return {
             "of": len(names),
             "names": [names.names[i] for i in drawn.ids],
             "labels": [printable(names.label(i)) for i in drawn.ids],
             "facts": self.facts.degrees[drawn.ids].tolist(),
-            "x": drawn.places[:, 0].round(4).astype(float).tolist(),
-            "y": drawn.places[:, 1].round(4).astype(float).tolist(),
+            "x": drawn.points[:, 0].round(4).astype(float).tolist(),
+            "y": drawn.points[:, 1].round(4).astype(float).tolist(),
             "cluster": drawn.clusters.tolist(),
             "position": position,
         }
@@ -344,6 +425,6 @@ def _shown(fact: Fact) -> tuple[str, ...]:
 
 
 def _alarm() -> Callable[[], bool]:
-    """Becomes true when a search has taken too long for anyone to wait."""
+    """A function that returns true once a search has taken longer than anyone waits."""
     end = time.monotonic() + LONGEST_SEARCH
     return lambda: time.monotonic() > end

@@ -1,4 +1,4 @@
-"""What every request passes first: the host it names, the token it shows, the size it has."""
+"""What is checked before the application sees a request: host, origin, token and size."""
 
 import asyncio
 import hmac
@@ -33,12 +33,11 @@ _SAFETY = [
 
 
 class Guard:
-    """Turns away what should not reach the application, and adds headers that keep pages safe.
+    """Refuses requests that must not reach the application, and adds security headers.
 
-    ``hosts`` are the names under which the server may be addressed: a page of another site whose
-    name suddenly leads to this machine (DNS rebinding) comes with that site's name.  With a
-    ``token``, requests must show it, as ``Authorization: Bearer`` or as the cookie that the
-    address ``/?token=…`` sets.
+    ``hosts`` are the host names that requests may carry: a page of another site whose name is made
+    to resolve to this machine (DNS rebinding) sends that site's name.  With a ``token``, requests
+    must carry it, as ``Authorization: Bearer`` or as the cookie that ``/?token=…`` sets.
     """
 
     def __init__(self, app: App, *, token: str | None = None, hosts: Collection[str] | None = None):
@@ -46,7 +45,7 @@ class Guard:
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or answer it here."""
+        """Pass a request on to the application, or refuse it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -62,31 +61,31 @@ class Guard:
         headers = dict(scope["headers"])
         if self._hosts is not None and _host(headers) not in self._hosts:
             await _refuse(send_safely, 403, "This server answers to localhost only.")
-        elif _is_foreign(scope, headers):
+        elif _is_cross_site(scope, headers):
             await _refuse(send_safely, 403, "Pages of other sites may not ask this server.")
-        elif self._token is not None and not self._knows(headers):
-            await self._greet(scope, send_safely)
+        elif self._token is not None and not self._is_authorized(headers):
+            await self._log_in(scope, send_safely)
         else:
             await self._pass_on(scope, receive, send_safely, headers)
 
-    def _knows(self, headers: dict[bytes, bytes]) -> bool:
-        kind, _, shown = headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"bearer" and self._right(shown.strip()):
+    def _is_authorized(self, headers: dict[bytes, bytes]) -> bool:
+        kind, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"bearer" and self._is_token(credentials.strip()):
             return True
         try:
             cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
         except CookieError:
             return False
-        return COOKIE in cookies and self._right(cookies[COOKIE].value.encode())
+        return COOKIE in cookies and self._is_token(cookies[COOKIE].value.encode())
 
-    def _right(self, shown: bytes) -> bool:
-        return self._token is not None and hmac.compare_digest(shown, self._token)
+    def _is_token(self, given: bytes) -> bool:
+        return self._token is not None and hmac.compare_digest(given, self._token)
 
-    async def _greet(self, scope: Scope, send: Send) -> None:
-        """Give the cookie to who opens the page with the token in the address; else refuse."""
+    async def _log_in(self, scope: Scope, send: Send) -> None:
+        """Set the cookie if the page is opened with the token in the address; else refuse."""
         pairs = parse_qsl(scope.get("query_string", b"").decode("latin-1"))
-        shown = next((value for name, value in pairs if name == "token"), "")
-        if scope["path"] != "/" or not self._right(shown.encode()):
+        given = next((value for name, value in pairs if name == "token"), "")
+        if scope["path"] != "/" or not self._is_token(given.encode()):
             sentence = (
                 "This server needs a token: open the address that 'bilink serve' printed, "
                 "or send 'Authorization: Bearer TOKEN'."
@@ -94,7 +93,7 @@ class Guard:
             await _refuse(send, 401, sentence, [(b"www-authenticate", b"Bearer")])
             return
         rest = urlencode([pair for pair in pairs if pair[0] != "token"])
-        cookie = f"{COOKIE}={shown}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = f"{COOKIE}={given}; Path=/; HttpOnly; SameSite=Strict"
         headers = [
             (b"location", f"/?{rest}".encode() if rest else b"/"),
             (b"set-cookie", cookie.encode()),
@@ -106,7 +105,7 @@ class Guard:
     async def _pass_on(
         self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]
     ) -> None:
-        """Read the whole body, if there is one, as far as it is allowed to be long."""
+        """Read the body, if there is one, up to the limits of size and time; then pass it on."""
         if b"content-length" not in headers and b"transfer-encoding" not in headers:
             await self._app(scope, receive, send)
             return
@@ -128,7 +127,7 @@ class Guard:
 
 
 def _host(headers: dict[bytes, bytes]) -> str:
-    """The host a request names, without its port."""
+    """The host that a request names, without its port."""
     host = headers.get(b"host", b"").decode("latin-1").lower()
     if host.startswith("["):
         return host[: host.find("]") + 1]
@@ -136,7 +135,7 @@ def _host(headers: dict[bytes, bytes]) -> str:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """The body, or None where it is too long."""
+    """The body, or None if it is too long."""
     body = bytearray()
     while True:
         message = await receive()
@@ -147,8 +146,8 @@ async def _read(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-def _is_foreign(scope: Scope, headers: dict[bytes, bytes]) -> bool:
-    """Whether a browser asks the API on behalf of another site; its pages could keep it busy."""
+def _is_cross_site(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    """Whether a page of another site calls the API, which could keep the server busy."""
     return headers.get(b"sec-fetch-site") == b"cross-site" and scope["path"].startswith("/api")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bilink._extras import needs
 from bilink.errors import ConfigError
+from bilink.serving.guard import LOOPBACK
 
 SHORTEST_TOKEN = 8
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
@@ -22,8 +22,8 @@ def serve(
 ) -> None:
     """Answer for the run at ``path`` until interrupted.
 
-    ``ready`` is called with the address of the page.  On another ``host`` than this machine itself
-    a token is needed, and made where none is given.
+    ``ready`` is called with the address of the page.  A server that listens beyond this machine
+    needs a token; without ``token``, one is made.
     """
     with needs("fastapi", extra="serve", purpose="the server"):
         import fastapi  # noqa: F401
@@ -33,12 +33,11 @@ def serve(
 
     from bilink.runs.loading import load
     from bilink.serving.app import make_app
-    from bilink.serving.guard import LOOPBACK
 
-    at_home = host in _LOOPBACK
-    token = _token(token, at_home)
+    local = _in_address(host) in LOOPBACK
+    token = _token(token, local)
     with _listen(host, port) as listener, threadpool_limits(1):  # one thread per question
-        app = make_app(load(path), token=token, hosts=LOOPBACK if at_home else None)
+        app = make_app(load(path), token=token, hosts=LOOPBACK if local else None)
         config = uvicorn.Config(
             app,
             access_log=False,
@@ -54,9 +53,9 @@ def serve(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _token(given: str | None, at_home: bool) -> str | None:
+def _token(given: str | None, local: bool) -> str | None:
     if given is None:
-        return None if at_home else secrets.token_urlsafe(24)
+        return None if local else secrets.token_urlsafe(24)
     if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
         raise ConfigError(f"a token needs at least {SHORTEST_TOKEN} plain characters")
     if set(given) & set(' ;,"\\'):
@@ -65,7 +64,7 @@ def _token(given: str | None, at_home: bool) -> str | None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The socket, opened before the run is read, so that a taken port is said at once."""
+    """The socket, opened before the run is loaded, so that a taken port is reported at once."""
     if not 0 <= port <= 65535:
         raise ConfigError(f"--port must be between 0 and 65535, not {port}")
     try:
@@ -82,5 +81,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _address(host: str, port: int, token: str | None) -> str:
-    named = f"[{host}]" if ":" in host else host
-    return f"http://{named}:{port}/" + (f"?token={token}" if token else "")
+    return f"http://{_in_address(host)}:{port}/" + (f"?token={token}" if token else "")
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -263,8 +263,8 @@ def read_config(values: Mapping[str, Any]) -> Config:
     options = {_FORMER.get(key, key): value for key, value in flat(values) if key not in _GONE}
     kind = _kind(options.get("loss", "margin"))
     (other,) = set(CONFIGS) - {kind}
-    foreign = {key: value for key, value, _ in option_help(other())}
-    foreign |= {"regularization.kind": "l2", "batch_size": None}
+    foreign: dict[str, str | None] = {key: value for key, value, _ in option_help(other())}
+    foreign["batch_size"] = None
     own = {key for key, _, _ in option_help(kind())}
     for key in [key for key in options if key not in own and key in foreign]:
         if foreign[key] in (None, str(options[key])):

@@ -162,11 +162,15 @@ class SoftmaxEngine:
             queries,
             gradients,
             batch.groups,
-            kernels.Penalty(self._penalty, *self._penalties, batch.weights),
+            self._penalty_of(batch),
             given_gradients,
             relation_gradients,
         )
         return given_gradients, relation_gradients
+
+    def _penalty_of(self, batch: Batch) -> kernels.Penalty:
+        entity, relation = self._penalties
+        return kernels.Penalty(self._penalty, entity, relation, batch.weights)
 
     def _penalise_answers(self, batch: Batch) -> None:
         """Add the penalties on the answers, which share their query's."""

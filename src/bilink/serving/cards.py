@@ -1,5 +1,6 @@
-"""What the page says of a relation: numbers, what models can make of it, how good answers are."""
+"""What the page shows of a relation, and of the facts in doubt."""
 
+import math
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -13,17 +14,19 @@ from bilink.data.statistics import (
     related_relations,
     relation_statistics,
 )
+from bilink.data.vocabulary import printable
 from bilink.errors import DataError
 from bilink.evaluation.calibration import find_examples
 from bilink.evaluation.reliability import reliability
 from bilink.models.scorer import SIDES
+from bilink.runs.audit import kept_doubts
 from bilink.runs.combined import CombinedRun
 from bilink.runs.run import Run
 from bilink.theory.describe import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
-_NUMBERS = (
+_STATISTICS = (
     "train",
     "valid",
     "test",
@@ -35,26 +38,32 @@ _NUMBERS = (
     "symmetry",
     "reflexivity",
 )
+_NAMED = ("name", "label")
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None for one that JSON cannot express."""
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 class RelationCards:
-    """Everything about the relations of a run; what takes long is found once, when first asked."""
+    """Statistics, theory and reliability of relations; what takes long is computed on demand."""
 
     def __init__(self, run: Run):
-        self._run, self._graph, self._chance = run, run.graph, run.probability
+        self._run, self._graph, self._probability = run, run.graph, run.probability
 
     def card(self, r: int) -> dict[str, Any]:
-        """One relation; related ones by their id."""
+        """The card of relation ``r``; related relations are given by id."""
         statistics = asdict(self._statistics[r])
         return {
-            **{key: statistics[key] for key in _NUMBERS},
+            **{key: statistics[key] for key in _STATISTICS},
             "related": [
                 {
                     "id": pair.second if r == pair.first else pair.first,
                     "kind": pair.kind,
                     "shared": pair.shared,
                 }
-                for pair in self._alike
+                for pair in self._related
                 if r in (pair.first, pair.second)
             ],
             "theory": self._theory(r),
@@ -63,7 +72,7 @@ class RelationCards:
         }
 
     def _theory(self, r: int) -> dict[str, Any]:
-        """What no model of a family can do, whatever its size; the bounds if they are known."""
+        """Facts that a family of models must lose at any size; bounds if they were computed."""
         facts = self._relation_facts[r]
         bounds = kept_bounds(facts)
         return {
@@ -78,12 +87,12 @@ class RelationCards:
         """How often answers to questions of the test split are right, by their probability."""
         if self._judged is None:
             return None
-        relations, chances, right = self._judged
-        mine = relations == r
-        bins = min(MOST_BINS, int(mine.sum()) // LEAST_IN_BIN)
+        relations, probabilities, right = self._judged
+        rows = relations == r
+        bins = min(MOST_BINS, int(rows.sum()) // LEAST_IN_BIN)
         if bins < 2:
             return None
-        found = reliability(chances[mine], right[mine], bins)
+        found = reliability(probabilities[rows], right[rows], bins)
         return {
             "error": found.ece,
             "said": found.predicted.tolist(),
@@ -94,13 +103,13 @@ class RelationCards:
     @cached_property
     def _judged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Answers to the questions of the test split: relation, probability, whether right."""
-        if self._chance is None:
+        if self._probability is None:
             return None
         try:
             found = find_examples(self._run.scorer, self._graph, "test", "answers")
-        except DataError:  # there are none
+        except DataError:  # the test split is empty
             return None
-        return found.relations, self._chance(found.triples, found.scores), found.labels
+        return found.relations, self._probability(found.triples, found.scores), found.labels
 
     @cached_property
     def _relation_facts(self) -> list[RelationFacts]:
@@ -111,7 +120,7 @@ class RelationCards:
         return relation_statistics(self._graph)
 
     @cached_property
-    def _alike(self) -> list[RelatedRelations]:
+    def _related(self) -> list[RelatedRelations]:
         return related_relations(self._graph)
 
     @cached_property
@@ -121,7 +130,7 @@ class RelationCards:
 
     @cached_property
     def weights(self) -> dict[str, dict[str, Any]]:
-        """Each member's share of the score, by relation and side; nothing but for ensembles."""
+        """Each member's share of the score, by relation and side; empty unless an ensemble."""
         if not isinstance(self._run, CombinedRun):
             return {}
         return {
@@ -131,3 +140,42 @@ class RelationCards:
             }
             for row in self._run.shares()
         }
+
+
+def doubts_of(run: Run) -> list[dict[str, Any]] | None:
+    """The rows that an audit left in the run's folder; None where there was no audit."""
+    kept = kept_doubts(run)
+    return None if kept is None else [_doubt(row) for row in kept if _is_doubt(row)]
+
+
+def _is_doubt(row: Any) -> bool:
+    """Whether a row has the fields that the page needs; the file may have been edited."""
+    texts = ("head", "relation", "tail", "head_label", "relation_label", "tail_label")
+    if not (isinstance(row, dict) and all(isinstance(row.get(key), str) for key in texts)):
+        return False
+    best = row.get("suggestion")
+    numbers = [row.get("probability"), row.get("score")]
+    if best is not None:
+        if not (isinstance(best, dict) and all(isinstance(best.get(k), str) for k in _NAMED)):
+            return False
+        numbers.append(best.get("probability"))
+    return all(number is None or isinstance(number, int | float) for number in numbers)
+
+
+def _doubt(row: dict[str, Any]) -> dict[str, Any]:
+    best = row.get("suggestion")
+    names = ("head", "relation", "tail")
+    return {
+        **{name: row[name] for name in names},
+        **{f"{name}_label": printable(row[f"{name}_label"]) for name in names},
+        "probability": finite(row.get("probability")),
+        "score": finite(row.get("score")),
+        "side": row.get("side"),
+        "suggestion": None
+        if best is None
+        else {
+            "name": best["name"],
+            "label": printable(best["label"]),
+            "probability": finite(best.get("probability")),
+        },
+    }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bilink.serving import doubt_rows
+from bilink.serving import cards
 
 ROW = {
     "head": "a",
@@ -19,8 +19,8 @@ ROW = {
 
 
 def shown(monkeypatch, rows):
-    monkeypatch.setattr(doubt_rows, "kept_doubts", lambda run: rows)
-    return doubt_rows.doubts_of(None)
+    monkeypatch.setattr(cards, "kept_doubts", lambda run: rows)
+    return cards.doubts_of(None)
 
 
 def test_a_row_is_shown_without_what_json_or_a_page_cannot_show(monkeypatch):
