@@ -34,14 +34,14 @@ VIEWS = {
     "which": "?head=Austria&tail=Germany",
     "new": "?view=new",
     "doubts": "?view=doubts",
-    "entity": "?head=Austria&relation=borders&card=entity:Austria",
+    "entity": "?head=Zimbabwe&relation=official+language&card=entity:Zimbabwe",
     "relation": "?head=Austria&relation=borders&card=relation:borders",
     "map": "?view=map",
     "position": "?view=map&relation=borders&card=entity:Chile",
     "alone": "?head=Chile",
     "wrong": "?head=Chili&relation=borders",
     "judge": "?head=Chile&relation=official+language&tail=Aymara",
-    "why": "?head=Austria&relation=borders&new=1",
+    "why": "?head=Zimbabwe&relation=official+language&new=1",
 }
 
 
