@@ -80,24 +80,28 @@ def main():
     graph = load_graph("fb15k")
     count, facts, batch = len(graph.entities), options.facts, options.batch
     rows = []
-    once = {"questions": "weighted", "together": 4}
+    once = {"queries": "weighted", "answers_per_query": 4}
     ways = (
         ("all entities", {"negatives": 0}, 1.4),
         ("all entities, weighted", {"negatives": 0, **once}, 1.4),
-        ("all entities, grain 0.004", {"negatives": 0, "grain": 0.004}, 1.4),
-        ("all entities, grain 0.004, weighted", {"negatives": 0, "grain": 0.004, **once}, 1.4),
+        ("all entities, rounding 0.004", {"negatives": 0, "rounding": 0.004}, 1.4),
+        (
+            "all entities, rounding 0.004, weighted",
+            {"negatives": 0, "rounding": 0.004, **once},
+            1.4,
+        ),
         ("1,000 shared negatives", {"negatives": 1000}, 2),
         ("1,000 shared negatives, weighted", {"negatives": 1000, **once}, 2),
         (
-            "1,000 shared negatives, weighted, grain 0.02",
-            {"negatives": 1000, "grain": 0.02, **once},
+            "1,000 shared negatives, weighted, rounding 0.02",
+            {"negatives": 1000, "rounding": 0.02, **once},
             2,
         ),
     )
     for title, how, limit in ways:
         negatives = how["negatives"]
         own = facts if "questions" not in how else len(graph.train)
-        how = {"questions": "per-fact", "together": 0, **how}
+        how = {"queries": "per-fact", "answers_per_query": 0, **how}
         mine, bare = best_in_turn(
             ours(graph, own, {"batch_size": batch, **how}),
             products(graph, facts, batch, negatives or count),

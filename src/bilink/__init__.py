@@ -6,36 +6,37 @@
 """
 
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bilink._lazy import lazy
 
 # Idle threads of OpenBLAS look for work for two to the power of so many cycles, and take the cores
-# from whoever works beside them; 26 unless told.  See benchmarks/two_at_once.py.
+# from whoever works beside them; 26 unless set.  See benchmarks/two_at_once.py.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
 
 __version__ = "0.1.0"
 
 # The front door.  Each name is imported when it is first used, so that `import bilink` is quick.
 _HOMES = {
-    "BilinkError": "bilink.errors",
-    "Graph": "bilink.data.graph",
-    "load_graph": "bilink.data.loading",
-    "graph_from_triples": "bilink.data.loading",
-    "describe": "bilink.data.statistics",
-    "sample_negatives": "bilink.data.negatives",
-    "Model": "bilink.models.model",
-    "Run": "bilink.runs.run",
-    "train": "bilink.runs.job",
-    "resume": "bilink.runs.job",
-    "load": "bilink.runs.loading",
-    "audit": "bilink.runs.audit",
-    "combine": "bilink.runs.combined",
-    "read_questions": "bilink.queries.questions",
-    "rank_entities": "bilink.evaluation.entity_ranking",
-    "classify_triples": "bilink.evaluation.classification",
-    "fit_calibration": "bilink.evaluation.calibration",
-    "reliability": "bilink.evaluation.reliability",
-    "paired_test": "bilink.evaluation.significance",
+    "BilinkError": "errors",
+    "Graph": "data.graph",
+    "load_graph": "data.loading",
+    "graph_from_triples": "data.loading",
+    "describe": "data.statistics",
+    "sample_negatives": "data.negatives",
+    "Model": "models.model",
+    "Run": "runs.run",
+    "train": "runs.job",
+    "resume": "runs.job",
+    "load": "runs.loading",
+    "audit": "runs.audit",
+    "combine": "runs.combined",
+    "read_questions": "queries.questions",
+    "rank_entities": "evaluation.entity_ranking",
+    "classify_triples": "evaluation.classification",
+    "fit_calibration": "evaluation.calibration",
+    "reliability": "evaluation.reliability",
+    "paired_test": "evaluation.significance",
 }
 __all__ = [*_HOMES, "__version__"]
 
@@ -61,12 +62,7 @@ if TYPE_CHECKING:
     from bilink.runs.run import Run as Run
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'bilink' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

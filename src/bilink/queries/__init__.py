@@ -1,1 +1,21 @@
-"""Questions to a scorer."""
+"""Questions to a scorer: answers, pairs, doubts, explanations, export."""
+
+from bilink._lazy import lazy
+
+_HOMES = {
+    "Answer": "answers",
+    "AnswerSets": "answers",
+    "Answering": "query",
+    "Answers": "answers",
+    "Doubt": "doubts",
+    "Doubts": "doubts",
+    "Explanation": "explain",
+    "PairSearch": "pairs",
+    "Question": "questions",
+    "Vectors": "export",
+    "doubt_facts": "doubts",
+    "read_names": "questions",
+    "read_questions": "questions",
+}
+__all__ = list(_HOMES)
+__getattr__ = lazy(__name__, _HOMES)
