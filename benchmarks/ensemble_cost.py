@@ -17,8 +17,7 @@ from common import best_time, finish
 import bilink
 from bilink import Model, load_graph, rank_entities
 from bilink.data.index import known_answers
-from bilink.ensembles.config import EnsembleConfig
-from bilink.ensembles.fitting import fit_ensemble
+from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 
 
 def random_model(name, dim, graph, random):

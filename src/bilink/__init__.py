@@ -8,7 +8,7 @@
 import os
 from typing import TYPE_CHECKING
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 # Idle threads of OpenBLAS look for work for two to the power of so many cycles, and take the cores
 # from whoever works beside them; 26 unless set.  See benchmarks/two_at_once.py.

@@ -1,7 +1,10 @@
-"""The one gate to optional packages."""
+"""Imports that wait: optional packages, and public names that are imported when first used."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from bilink.errors import ConfigError
 
@@ -20,3 +23,16 @@ def needs(module: str, *, extra: str, purpose: str) -> Iterator[None]:
         raise ConfigError(
             f"{purpose} needs {module}; install it with: pip install 'bilink[{extra}]'"
         ) from None
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package; ``homes`` has the module behind each public name."""
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

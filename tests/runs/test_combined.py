@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bilink
-from bilink.ensembles.config import EnsembleConfig
+from bilink.ensembles.fitting import EnsembleConfig
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.runs.made import convert_run
 from conftest import random_graph

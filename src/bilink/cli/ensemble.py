@@ -66,7 +66,7 @@ def ensemble(
 
     - `bilink evaluate runs/both`
     """
-    from bilink.ensembles.config import EnsembleConfig
+    from bilink.ensembles.fitting import EnsembleConfig
     from bilink.ensembles.report import draw_shares
     from bilink.runs.combined import combine
     from bilink.runs.loading import load

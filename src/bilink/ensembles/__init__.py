@@ -1,9 +1,9 @@
 """Scorers made of scorers."""
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
-    "EnsembleConfig": "config",
+    "EnsembleConfig": "fitting",
     "MixtureScorer": "mixture",
     "fit_ensemble": "fitting",
 }

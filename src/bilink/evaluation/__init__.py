@@ -1,6 +1,6 @@
 """How good a scorer is: ranks, metrics, classification, calibration, significance."""
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
     "Calibration": "calibration",

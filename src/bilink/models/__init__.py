@@ -1,6 +1,6 @@
 """What a score is: one file per model, the form, the scorer, the registry, storage."""
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
     "FAMILIES": "registry",

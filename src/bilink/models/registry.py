@@ -21,7 +21,6 @@ from bilink.models import (
     rotate,
     simple,
     transe,
-    transe_l1,
 )
 from bilink.models import complex as complex_
 from bilink.models.form import Form, cube_gradient
@@ -106,7 +105,7 @@ _MODULES = (
     hole,
     complex_,
     transe,
-    transe_l1,
+    transe.L1,
     cp,
     simple,
     analogy,

@@ -1,12 +1,16 @@
 """TransE (Bordes et al., 2013): s = −‖h + r − t‖², the squared distance as in Wang et al. (2018).
 
-As a bilinear form its entities carry two more numbers, (e, ‖e‖², 1); see ``matrix``.
+As a bilinear form its entities carry two more numbers, (e, ‖e‖², 1); see ``matrix``.  ``L1`` is the
+same with the Manhattan distance, s = −‖h + r − t‖₁: the one model that is no bilinear form, has
+no matrix, and is ranked without matrix products.
 """
+
+from types import SimpleNamespace
 
 import numpy as np
 
 from bilink._jit import kernel_function
-from bilink.models.form import SQUARED_DISTANCE
+from bilink.models.form import MANHATTAN, SQUARED_DISTANCE
 
 NAME = "transe"
 TITLE = "TransE"
@@ -58,3 +62,15 @@ def matrix(relation: np.ndarray) -> np.ndarray:
     form[-1, -1] = -relation @ relation
     form[-2, -1] = form[-1, -2] = -1
     return form
+
+
+L1 = SimpleNamespace(
+    NAME="transe-l1",
+    TITLE="TransE (L1)",
+    FORM=MANHATTAN,
+    widths=widths,
+    tail_query=tail_query,
+    head_query=head_query,
+    tail_backward=tail_backward,
+    head_backward=head_backward,
+)

@@ -1,6 +1,6 @@
 """Questions to a scorer: answers, pairs, doubts, explanations, export."""
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
     "Answer": "answers",

@@ -1,6 +1,6 @@
 """Runs: a model with its graph, its options and its history, in memory and as a folder."""
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
     "CombinedRun": "combined",

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from bilink.data.graph import Graph
-from bilink.ensembles.config import EnsembleConfig
-from bilink.ensembles.fitting import fit_ensemble
+from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 from bilink.errors import ConfigError, TrainingError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.scorer import Scorer

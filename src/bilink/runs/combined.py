@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from bilink.data.graph import Graph
-from bilink.ensembles.config import EnsembleConfig
-from bilink.ensembles.fitting import fit_ensemble
+from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.ensembles.report import weight_shares
 from bilink.errors import ConfigError, DataError, RunError

@@ -27,7 +27,7 @@ import bilink
 from bilink._files import write_text
 from bilink.data.graph import Graph
 from bilink.data.loading import load_graph
-from bilink.ensembles.config import EnsembleConfig
+from bilink.ensembles.fitting import EnsembleConfig
 from bilink.errors import ConfigError, RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, EntityRanking
 from bilink.evaluation.significance import paired_test

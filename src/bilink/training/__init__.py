@@ -1,6 +1,6 @@
 """How parameters move: options, presets, the loop, two engines, optimizers, new entities."""
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
     "PRESETS": "presets",
