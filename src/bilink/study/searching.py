@@ -96,15 +96,15 @@ def read_kept(folder: Path) -> dict[str, Any]:
 def _winner(
     study: Study, letter: str, space: Space, hooks: Hooks, executor: Executor | None
 ) -> dict[str, Any]:
-    from bilink.search import loop  # needs optuna
+    from bilink.search import search
 
     folder = study.work / "search" / f"{letter}-{key_of(space.to_dict())}"
-    result = loop.search(
+    result = search(
         study.graph,
         space,
         folder,
         executor=executor,
-        on_standing=lambda now: hooks.say(f"{NAMES[letter]}: {now.ended} of {now.wanted} trials"),
+        on_progress=lambda now: hooks.say(f"{NAMES[letter]}: {now.ended} of {now.wanted} trials"),
         should_stop=hooks.should_stop,
     )
     if result.run is None or result.best is None:
