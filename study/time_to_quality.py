@@ -1,12 +1,12 @@
-"""How good a model is after so many minutes: test MRR on the way, with the settings of the records.
+"""Test MRR after so many minutes of training, with the settings of the records.
 
-    python study/time_to_quality.py --data fb15k --model C \
+    python -m study.time_to_quality --data fb15k --model C \
         --out study/results/records/fb15k/softmax/C/way.json
 
 `bilink study records --tables` then draws it.
 
-Test triples are only looked at here, to be reported; nothing is chosen by them, and training does
-not stop for them.  The clock runs while training alone.
+Test triples are used for this report only; nothing is chosen by them.  The minutes are those of
+training alone.
 """
 
 import argparse
@@ -19,8 +19,8 @@ import numpy as np
 import bilink
 from bilink.models.scorer import model_scorer
 from bilink.runs.job import prepare
-from bilink.study.records import record_settings
 from bilink.training.loop import initialise, make_engine
+from study.records import record_settings
 
 
 def main():
