@@ -4,8 +4,8 @@
     python study/audit.py --data fb15k-237 --epochs 20 --out study/results/audit/fb15k-237.json
 
 A share of the training facts gets another head or tail: any entity (random), or one that stands in
-that position of the relation elsewhere (typed).  Facts are then ranked by doubt in three ways: by
-the raw score of a model trained on all of them, by the raw score of a model that did not see the
+that position of the relation elsewhere (typed).  Facts are then ranked by doubt with three methods:
+by the raw score of a model trained on all of them, by the raw score of a model that did not see the
 fact (cross-fitting), and as ``bilink audit`` does, with cross-fitting and calibration.
 """
 
@@ -52,7 +52,7 @@ def measures(doubts, planted):
 
 
 def main():
-    """Print a line for each way and setting, and write them all."""
+    """Print a line for each method and setting, and write them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="atlas")
     parser.add_argument("--model", default="complex")
@@ -64,8 +64,8 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     clean = bilink.load_graph(options.data)
-    told = {name: value for name, value in vars(options).items() if name != "out"}
-    found = {**told, "graph": clean.fingerprint, "settings": []}
+    settings = {name: value for name, value in vars(options).items() if name != "out"}
+    found = {**settings, "graph": clean.fingerprint, "settings": []}
     for share, kind in SETTINGS:
         graph, planted = plant(clean, share, kind, options.seed)
         started = time.perf_counter()
@@ -76,12 +76,12 @@ def main():
         unseen = np.empty(len(graph.train))
         for i, scorer in enumerate(scorers):
             unseen[fitted.fold == i] = scorer.score(graph.train[fitted.fold == i])
-        ways = {
+        methods = {
             "score, in sample": -run.scorer.score(graph.train).astype(float),
             "score, cross-fitted": -unseen,
             "audit": doubt_facts(graph, scorers, fitted.fold, k=1).values,
         }
-        results = {name: measures(doubts, planted) for name, doubts in ways.items()}
+        results = {name: measures(doubts, planted) for name, doubts in methods.items()}
         row = {"share": share, "kind": kind, "planted": int(planted.sum()), "facts": len(planted)}
         row |= {"seconds": round(time.perf_counter() - started, 1), "results": results}
         found["settings"].append(row)

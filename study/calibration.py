@@ -19,15 +19,15 @@ TITLES = {"fb15k-237": "FB15k-237", "wn18rr": "WN18RR"}
 
 
 def mistaken(run):
-    """What the probability of facts says of the best answers, and how many are right."""
+    """Mean probability of the best answers by the calibration of facts, and how many are true."""
     examples = find_examples(run.scorer, run.graph, "test", "answers")
     facts = bilink.fit_calibration(run.scorer, run.graph)
-    said = facts.probabilities(examples.triples, examples.scores)
-    return {"mean probability": float(said.mean()), "right": float(examples.labels.mean())}
+    given = facts.probabilities(examples.triples, examples.scores)
+    return {"mean probability": float(given.mean()), "right": float(examples.labels.mean())}
 
 
 def main():
-    """Print a line for each way to a probability, and write a file for each graph."""
+    """Print a line for each calibration, and write a file for each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of trained runs")
     parser.add_argument("--out", type=Path, required=True)

@@ -4,8 +4,8 @@
 
 For some answers of the test split that the model ranks well, three things are left out of training,
 with several seeds each: the facts with most support together, as many random facts about the same
-entities or relation, and single facts with some support.  What counts is by how much the answer's
-score falls, in standard deviations of the scores of all candidates.
+entities or relation, and single facts with some support.  The effect is the fall of the answer's
+score, in standard deviations of the scores of all candidates.
 """
 
 import argparse
@@ -23,14 +23,14 @@ GOOD = 0.1  # of the entities; answers that rank no lower are explained
 
 def trained(graph, options):
     """A model for each seed."""
-    told = {"epochs": options.epochs, "threads": 1, "validation_triples": 0}
+    training = {"epochs": options.epochs, "threads": 1, "validation_triples": 0}
     return [
-        bilink.train(graph, options.model, options.dim, seed=seed, **told)
+        bilink.train(graph, options.model, options.dim, seed=seed, **training)
         for seed in range(options.seeds)
     ]
 
 
-def standing(run, triple):
+def standardised(run, triple):
     """The score of a triple among those of all tails, in their standard deviations."""
     h, r, t = triple
     n = len(run.graph.entities)
@@ -43,7 +43,9 @@ def fall(graph, without, triple, before, options):
     keep = np.ones(len(graph.train), dtype=bool)
     keep[without] = False
     runs = trained(replace(graph, train=graph.train[keep]), options)
-    return float(np.mean([b - standing(run, triple) for b, run in zip(before, runs, strict=True)]))
+    return float(
+        np.mean([b - standardised(run, triple) for b, run in zip(before, runs, strict=True)])
+    )
 
 
 def support_of(run, triple, rows):
@@ -56,7 +58,7 @@ def support_of(run, triple, rows):
 
 def explained(graph, triple, runs, rows, options, random):
     """What removing facts does to one answer."""
-    before = [standing(run, triple) for run in runs]
+    before = [standardised(run, triple) for run in runs]
     sums = {}
     for run in runs:
         for row, value in support_of(run, triple, rows):
@@ -94,8 +96,9 @@ def main():
     options = parser.parse_args()
     graph, random = bilink.load_graph(options.data), np.random.default_rng(0)
     runs = trained(graph, options)
-    label, verb = graph.entities.label, graph.relations.label
-    rows = {(label(h), verb(r), label(t)): i for i, (h, r, t) in enumerate(graph.train.tolist())}
+    entity, relation = graph.entities.label, graph.relations.label
+    facts = [(entity(h), relation(r), entity(t)) for h, r, t in graph.train.tolist()]
+    rows = {fact: i for i, fact in enumerate(facts)}
     assert len(rows) == len(graph.train), "two entities have one label"
     ranks = np.mean([run.evaluate("test").ranks["tail"].values() for run in runs], axis=0)
     good = random.permutation(np.flatnonzero(ranks <= GOOD * len(graph.entities)))
@@ -110,8 +113,8 @@ def main():
     keys = ("most supported", "random", "correlation")
     means = {key: float(np.nanmean([row[key] for row in found])) for key in keys}
     better = float(np.mean([row["most supported"] > row["random"] for row in found]))
-    said = {key: value for key, value in vars(options).items() if key != "out"}
-    result = {**said, "mean": means, "most supported falls further": better, "explained": found}
+    settings = {key: value for key, value in vars(options).items() if key != "out"}
+    result = {**settings, "mean": means, "most supported falls further": better, "explained": found}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(result, indent=1) + "\n")
     print(means, better)

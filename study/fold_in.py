@@ -41,9 +41,9 @@ def hold_out(graph, size, seed=0):
     for g in range(2):
         facts = parts["train"][(np.sort(ends["train"], axis=1) == (-1, g)).all(axis=1)]
         sides = np.where(group[facts[:, 0]] == g, facts[:, 0], facts[:, 2])
-        places = random.permutation(len(facts))
-        facts, sides = facts[places], sides[places]
-        turn = np.zeros(len(facts), dtype=int)  # the how-manieth fact of its entity
+        order = random.permutation(len(facts))
+        facts, sides = facts[order], sides[order]
+        turn = np.zeros(len(facts), dtype=int)  # the position among the facts of its entity
         for e in np.unique(sides):
             turn[sides == e] = np.arange((sides == e).sum())
         known.append(facts[turn % 5 != 4])
@@ -114,8 +114,8 @@ def named(graph, facts):
 
 def seconds_of_training(part, options, epochs):
     """The processor time of so many epochs, from three of them."""
-    told = {"epochs": 3, "threads": 1, "validation_triples": 0}
-    job = prepare(part, options.model, options.dim, told)
+    settings = {"epochs": 3, "threads": 1, "validation_triples": 0}
+    job = prepare(part, options.model, options.dim, settings)
     job.run()  # which compiles
     start = time.process_time()
     job.run()
@@ -152,11 +152,11 @@ def main():
         "base": part_of(graph, kept["train"], kept["valid"], chosen),
         "full": part_of(graph, np.concatenate([kept["train"], every]), kept["valid"]),
     }
-    told = {"epochs": options.epochs, "threads": options.threads}
+    settings = {"epochs": options.epochs, "threads": options.threads}
     work = options.work / f"{options.data}-{options.model}-{options.dim}"
     work.mkdir(parents=True, exist_ok=True)
     base, full = (
-        prepare(part, options.model, options.dim, told).run_or_read(work / name)
+        prepare(part, options.model, options.dim, settings).run_or_read(work / name)
         for name, part in parts.items()
     )
     start = time.process_time()

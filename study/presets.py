@@ -46,17 +46,17 @@ def alone(graph, minutes, model, dim, preset):
     return run, {"epochs": len(run.history)}
 
 
-def measured(train, graph, minutes, *told):
+def measured(train, graph, minutes, *arguments):
     """Test figures of what is trained, and how long that took."""
     started = time.perf_counter()
-    run, more = train(graph, minutes, *told)
+    run, more = train(graph, minutes, *arguments)
     spent = (time.perf_counter() - started) / 60
     test = bilink.rank_entities(run.scorer, graph).metrics()
     return {"minutes": spent, "mrr": test["mrr"], "hits@10": test["hits@10"], **more}
 
 
 def main():
-    """Print a line for each way, and write a file for each graph."""
+    """Print a line for each of them, and write a file for each graph."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["atlas", "kinship", "umls"])
     parser.add_argument("--minutes", type=float, default=5.0)
@@ -66,15 +66,15 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     for data in options.data:
         graph, rows = bilink.load_graph(data), {}
-        for name, train, told in ways(graph, options.others):
-            row = rows[name] = measured(train, graph, options.minutes, *told)
+        for name, train, arguments in ways(graph, options.others):
+            row = rows[name] = measured(train, graph, options.minutes, *arguments)
             print(
                 f"{data}: {name}: MRR {row['mrr']:.3f}, Hits@10 {row['hits@10']:.3f}, "
                 f"{row['minutes']:.1f} min",
                 flush=True,
             )
-        said = {"data": data, "minutes": options.minutes, "runs": rows}
-        (options.out / f"{data}.json").write_text(json.dumps(said, indent=1) + "\n")
+        report = {"data": data, "minutes": options.minutes, "runs": rows}
+        (options.out / f"{data}.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

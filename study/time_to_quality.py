@@ -1,12 +1,12 @@
-"""How good a model is after so many minutes: test MRR on the way, with the settings of the records.
+"""Test MRR after so many minutes of training, with the settings of the records.
 
-    python study/time_to_quality.py --data fb15k --model C \
+    python -m study.time_to_quality --data fb15k --model C \
         --out study/results/records/fb15k/softmax/C/way.json
 
 `bilink study records --tables` then draws it.
 
-Test triples are only looked at here, to be reported; nothing is chosen by them, and training does
-not stop for them.  The clock runs while training alone.
+Test triples are used for this report only; nothing is chosen by them.  The minutes are those of
+training alone.
 """
 
 import argparse
@@ -19,8 +19,8 @@ import numpy as np
 import bilink
 from bilink.models.scorer import model_scorer
 from bilink.runs.job import prepare
-from bilink.study.records import record_settings
 from bilink.training.loop import initialise, make_engine
+from study.records import record_settings
 
 
 def main():
@@ -42,7 +42,7 @@ def main():
     model = bilink.Model.empty(name, dim, len(graph.entities), len(graph.relations))
     initialise(model, training)
     engine = make_engine(model, graph, training)
-    way, seconds = [], 0.0
+    curve, seconds = [], 0.0
     for epoch in range(training.epochs):
         started = time.perf_counter()
         engine.run_epoch(epoch)
@@ -50,14 +50,14 @@ def main():
         if (epoch + 1) % options.every == 0:
             scorer = model_scorer(model.family, model.entities, model.relations)  # as they are now
             found = bilink.rank_entities(scorer, graph, triples=sample).metrics()
-            way.append([epoch + 1, seconds / 60, found["mrr"], found["hits@10"]])
-            print("epoch {}: {:.1f} min, MRR {:.3f}, Hits@10 {:.3f}".format(*way[-1]), flush=True)
+            curve.append([epoch + 1, seconds / 60, found["mrr"], found["hits@10"]])
+            print("epoch {}: {:.1f} min, MRR {:.3f}, Hits@10 {:.3f}".format(*curve[-1]), flush=True)
         if seconds > 60 * options.minutes:
             break
-    said = {"data": options.data, "test_triples": len(sample), "config": job.config.to_dict()}
-    columns = {"columns": ["epoch", "minutes", "mrr", "hits@10"], "way": way}
+    head = {"data": options.data, "test_triples": len(sample), "config": job.config.to_dict()}
+    columns = {"columns": ["epoch", "minutes", "mrr", "hits@10"], "way": curve}
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({**said, **columns}, indent=1) + "\n")
+    options.out.write_text(json.dumps({**head, **columns}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

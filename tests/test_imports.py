@@ -21,7 +21,6 @@ ROOMS = [  # a room may import from itself and from those before it
     "runs",
     "distributed",
     "search",
-    "study",
     "serving",
     "cli",
 ]

@@ -164,7 +164,7 @@ def test_resume_and_config_repeat_a_run(run, tmp_path):
     [
         (["train", "atlsa"], "did you mean atlas"),
         (["train", "no/such/file.tsv"], "no such file"),
-        (["train"], "say which graph"),
+        (["train"], "name the graph to train on"),
         (["train", "atlas", "--model", "trans"], "did you mean 'transe'"),
         (["train", "atlas", "--dim", "0"], "dim must be at least 1"),
         (["train", "atlas", "--set", "epoch=3"], "did you mean 'epochs'"),

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 import bilink
-from bilink.distributed.executor import executor_for
-from bilink.distributed.local import LocalExecutor
-from bilink.distributed.ray import RayExecutor
+from bilink.distributed import LocalExecutor, RayExecutor, executor_for
 from bilink.errors import ConfigError, WorkerError
 
 HERE = str(Path(__file__).parent)
@@ -56,7 +54,7 @@ def test_map_gives_results_in_order(executor):
     assert list(executor.map(jobs.square, [])) == []
 
 
-def test_map_ends_when_it_is_told(executor):
+def test_map_ends_when_asked_to(executor):
     found = []
     for result in executor.map(jobs.square, range(50), lambda: len(found) == 3):
         found.append(result)
@@ -85,7 +83,7 @@ def test_our_own_errors_come_back_as_their_sentence():
         list(LocalExecutor(1, threads=1).map(jobs.fail, ["known"]))
 
 
-def test_tasks_report_in_order_and_end_when_told_to(executor):
+def test_tasks_report_in_order_and_end_when_asked_to(executor):
     with executor.start(jobs.count_until_stopped) as pool:
         assert executor.workers == 2
         short, long = pool.submit(3), pool.submit(100_000)
@@ -130,8 +128,7 @@ def test_a_task_that_no_machine_can_hold_is_refused(cluster):
 def test_a_search_outlives_the_death_of_a_node(cluster, graph, tmp_path):
     """The last test that uses the cluster: it has one node less then."""
     pytest.importorskip("optuna", reason="optuna is not installed")
-    from bilink.search.loop import search
-    from bilink.search.space import make_space
+    from bilink.search import make_space, search
 
     space = make_space(
         {
@@ -172,7 +169,7 @@ def test_cores_are_divided_among_processes():
 def test_processes_end_with_the_one_that_started_them():
     code = (
         "import distributed_jobs as jobs, os\n"
-        "from bilink.distributed.local import LocalExecutor\n"
+        "from bilink.distributed import LocalExecutor\n"
         "with LocalExecutor(1, 1).start(jobs.report_my_process) as pool:\n"
         "    pool.submit(100_000)\n"
         "    while not (events := pool.events(1.0)): pass\n"

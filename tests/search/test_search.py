@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from dataclasses import replace
 
@@ -13,15 +12,14 @@ import pytest
 
 import bilink
 from bilink.data.loading import write_graph_files
-from bilink.distributed.local import LocalExecutor
+from bilink.distributed import LocalExecutor
 from bilink.errors import DataError, RunError, TrainingError
-from bilink.search.space import make_space
+from bilink.search import make_space, search
 from conftest import random_graph
 from here import Here
 
 pytest.importorskip("optuna", reason="optuna is not installed")
 import bilink.search.trials as trials_module
-from bilink.search.loop import search
 from bilink.search.trials import Trials
 
 FIXED = {"epochs": 4, "threads": 1, "model": "distmult"}
@@ -143,7 +141,7 @@ def test_a_search_that_is_stopped_goes_on_and_can_be_made_longer(graph, tmp_path
         space,
         tmp_path / "out",
         executor=Here(),
-        on_standing=lambda now: ended.append(now.ended),
+        on_progress=lambda now: ended.append(now.ended),
         should_stop=lambda: max(ended) >= 1,
     )
     assert stopped.run is None
@@ -203,13 +201,13 @@ def test_the_worse_half_is_ended_early_whichever_way_the_metric_goes(metric, tmp
     )
     trials = Trials(tmp_path, space)
     numbers = [trials.start(1).number for _ in range(3)]
-    lags = [
-        trials.lags(number, {"epoch": epoch, "validation_mrr": mrr})
+    pruned = [
+        trials.should_prune(number, {"epoch": epoch, "validation_mrr": mrr})
         for number, epoch, mrr in zip(
             numbers * 2, [19] * 3 + [20] * 3, [0.3, 0.1, 0.5] * 2, strict=True
         )
     ]
-    assert lags == [False, False, False, False, True, False]
+    assert pruned == [False, False, False, False, True, False]
     pruned = trials.prune_one(numbers[1], {"epoch": 20, "validation_mrr": 0.1})
     assert (pruned.state, pruned.value, pruned.validation_mrr) == ("pruned", None, 0.1)
 
@@ -221,11 +219,11 @@ def test_a_trial_cut_short_while_it_is_judged_is_judged_where_it_would_have_been
     trials = Trials(tmp_path, space)
     for mrr in (0.3, 0.5):
         number = trials.start(1).number
-        assert not trials.lags(number, {"epoch": 20, "validation_mrr": mrr})
+        assert not trials.should_prune(number, {"epoch": 20, "validation_mrr": mrr})
         trials.fail_one(number, "enough", 20)
     number = trials.start(1).number
     early, late = ({"epoch": epoch, "validation_mrr": 0.1} for epoch in (10, 20))
-    assert not trials.lags(number, early)
+    assert not trials.should_prune(number, early)
 
     def be_killed(trial):
         raise KeyboardInterrupt
@@ -233,10 +231,10 @@ def test_a_trial_cut_short_while_it_is_judged_is_judged_where_it_would_have_been
     with monkeypatch.context() as patch:
         patch.setattr("optuna.Trial.should_prune", be_killed)
         with pytest.raises(KeyboardInterrupt):
-            trials.lags(number, late)
+            trials.should_prune(number, late)
     again = Trials(tmp_path, space)
     assert again.start(1).number == number
-    assert [again.lags(number, record) for record in (early, late)] == [False, True]
+    assert [again.should_prune(number, record) for record in (early, late)] == [False, True]
 
 
 def test_a_worker_that_dies_again_and_again_fails_the_trial(tmp_path):
@@ -263,9 +261,36 @@ learning_rate = {low = 0.01, high = 1.0, log = true}
 """
 
 
+# The search in its own process, which sends itself a signal at a commit to its database.
+STOPPED = """
+import os, sys
+from pathlib import Path
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from bilink.cli import main
+
+histories, ended, commits, signal = Path(sys.argv[1]), *map(int, sys.argv[2:5])
+sys.argv[1:5] = []
+
+@event.listens_for(Engine, "commit")
+def stop(connection):
+    global commits
+    if len(list(histories.glob("*.jsonl"))) >= ended:
+        commits -= 1
+        if commits == 0:
+            os.kill(os.getpid(), signal)
+
+main()
+"""
+
+
 def command(folder, *more):
-    place = [folder / "graph", "--space", folder / "space.toml", "--out", folder / "out"]
-    return [sys.executable, "-m", "bilink", "search", *map(str, [*place, *more])]
+    places = [folder / "graph", "--space", folder / "space.toml", "--out", folder / "out"]
+    return ["search", *map(str, [*places, *more])]
+
+
+def run_bilink(*arguments):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
 
 
 def test_a_search_killed_at_random_ends_as_if_it_had_not_been(tmp_path):
@@ -274,26 +299,22 @@ def test_a_search_killed_at_random_ends_as_if_it_had_not_been(tmp_path):
     graph = bilink.load_graph(tmp_path / "graph")
     space = make_space(tomllib.loads(SPACE))
     whole = search(graph, space, tmp_path / "whole", executor=Here())
-    histories, chance, kills = tmp_path / "out" / "histories", random.Random(1), []
-    for target, number in ((0, signal.SIGKILL), (1, signal.SIGKILL), (2, signal.SIGINT)):
-        process = subprocess.Popen(command(tmp_path), stderr=subprocess.PIPE, text=True)
-        while process.poll() is None and len(list(histories.glob("*.jsonl"))) < target:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0, 0.2) if target else 1.5)
-        before = {path: path.stat().st_mtime_ns for path in histories.glob("*.jsonl")}
-        process.send_signal(number)
-        error = process.communicate(timeout=60)[1]
-        kills.append(process.returncode)
-        assert "Traceback" not in error
-    assert kills == [-signal.SIGKILL, -signal.SIGKILL, 130]
-    done = subprocess.run(command(tmp_path, "--json"), capture_output=True, text=True)
+    histories, chance = tmp_path / "out" / "histories", random.Random(1)
+    for ended, number in ((0, signal.SIGKILL), (1, signal.SIGKILL), (2, signal.SIGINT)):
+        # Once so many trials have ended; each takes about thirty commits.
+        when = (histories, ended, chance.randint(1, 30), int(number))
+        stopped = run_bilink("-c", STOPPED, *map(str, when), *command(tmp_path))
+        assert stopped.returncode == (130 if number == signal.SIGINT else -number)
+        assert "Traceback" not in stopped.stderr
+    before = {path: path.stat().st_mtime_ns for path in histories.glob("*.jsonl")}
+    assert 2 <= len(before) < 5
+    done = run_bilink("-m", "bilink", *command(tmp_path, "--json"))
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     kept = ("number", "state", "value", "settings", "metrics", "epochs")
     assert [{key: t.get(key) for key in kept} for t in report["trials"]] == [
         {key: t.get(key) for key in kept} for t in whole.report["trials"]
     ]
-    assert before
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
     assert bilink.load(tmp_path / "out" / "best").config.dim == report["best"]["settings"]["dim"]
 
@@ -301,7 +322,7 @@ def test_a_search_killed_at_random_ends_as_if_it_had_not_been(tmp_path):
 def test_a_bad_space_file_is_a_sentence_and_leaves_nothing_behind(tmp_path):
     (tmp_path / "space.toml").write_text("[space]\nmargin = {low = 1, high = 0.5}\n")
     (tmp_path / "graph").mkdir()
-    done = subprocess.run(command(tmp_path), capture_output=True, text=True)
+    done = run_bilink("-m", "bilink", *command(tmp_path))
     assert done.returncode == 1
     assert "[space] margin: the range from 1 to 0.5 is empty" in done.stderr
     assert done.stdout == ""

@@ -1,9 +1,13 @@
 """A space file that cannot be searched is refused before the first trial, with the reason."""
 
+import subprocess
+import sys
+
 import pytest
 
 from bilink.errors import ConfigError
-from bilink.search.space import Range, make_space, read_space
+from bilink.search import make_space, read_space, search
+from bilink.search.space import Range
 
 GOOD = """
 [search]
@@ -43,7 +47,7 @@ def test_a_space_file_is_read_with_values_as_training_takes_them(tmp_path):
     assert make_space(space.to_dict()).to_dict() == space.to_dict()
 
 
-def test_a_grid_tries_all_and_prunes_nothing_unless_told_to():
+def test_a_grid_tries_all_and_prunes_nothing_unless_asked_to():
     grid = {"search": {"method": "grid"}, "space": {"dim": [1, 2, 3], "margin": [1, 2]}}
     assert make_space(grid).wanted == 6
     assert not make_space(grid).prunes
@@ -125,3 +129,19 @@ def test_the_complaint_names_the_file(tmp_path):
     path.write_text("[space]\ndim = [-1]")
     with pytest.raises(ConfigError, match=r"mine.toml: \[space\] dim must be"):
         read_space(path)
+
+
+def test_the_packages_load_neither_optuna_nor_ray():
+    code = (
+        "import sys, bilink.search, bilink.distributed; "
+        "print([m for m in ('optuna', 'sqlalchemy', 'ray', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_optuna_a_search_says_what_to_install(graph, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ConfigError, match=r"a search needs optuna; .* 'bilink\[search\]'"):
+        search(graph, make_space({"space": {"dim": [1]}}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

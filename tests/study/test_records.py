@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+import bilink
 from bilink.errors import ConfigError
-from bilink.study import records, wang2018
-from bilink.study.wang2018 import Study
-from bilink.training.config import TrainingConfig
+from bilink.training.config import SoftmaxConfig, read_config
 from conftest import random_graph
+from study import records
+from study.wang2018 import Study
 
 ROOT = Path(__file__).parents[2]
 GRAPHS = ("wn18", "fb15k", "wn18rr", "fb15k-237")
@@ -22,7 +23,7 @@ SETTINGS = {
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     graph = random_graph(n_entities=30, n_relations=3, size=200)
-    monkeypatch.setattr(wang2018, "load_graph", lambda data: graph)
+    monkeypatch.setattr(bilink, "load_graph", lambda data: graph)
     return Study(
         "nations",
         records.RECIPE,
@@ -38,7 +39,7 @@ def test_the_recorded_settings_are_valid():
         for options in records.record_settings(data).values():
             assert {"model", "dim"} <= set(options)
             training = {key: x for key, x in options.items() if key not in ("model", "dim")}
-            assert TrainingConfig().with_options(training).softmax
+            SoftmaxConfig().with_options(training)
     with pytest.raises(ConfigError, match="no settings for 'umls'"):
         records.record_settings("umls")
 
@@ -70,20 +71,38 @@ def test_a_model_that_was_done_with_other_settings_is_no_member(study, tmp_path)
     assert len((again.work / "T" / "history.jsonl").read_text().splitlines()) == 2
 
 
-def test_the_picture_shows_each_model_and_the_ensemble(study, tmp_path):
+def test_the_picture_shows_each_model_the_ensemble_and_the_figures_of_others(study, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from bilink.study.records_picture import draw_records, tests, validations
-
     records.run_records(study)
     (study.out / "C" / "way.json").write_text('{"way": [[1, 0.1, 0.2, 0.3], [2, 0.2, 0.4, 0.5]]}')
-    draw_records(study, tmp_path / "board.png")
-    assert tests(study.out / "C" / "way.json") == [(0.1, 0.2), (0.2, 0.4)]
-    assert (tmp_path / "board.png").stat().st_size > 10_000
-    way = validations(study.out / "C")
-    assert [mrr > 0 for _, mrr in way] == [True, True]
-    assert way[0][0] < way[1][0]
-    assert (study.out / "T+C (stack)").exists()
-    assert validations(study.out / "T+C (stack)") == []
+    study.data = "fb15k"
+    (axis,) = records.records_figure(study).axes
+    rows = {name: records.row_of(study, name) for name in ("C", "T", "T+C (stack)")}
+    names = {"C": "ComplEx", "T": "TransE", "T+C (stack)": "all together"}
+    ranked = sorted(rows, key=lambda name: -rows[name].mrr)
+    legend = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert legend == [f"{names[name]} {rows[name].mrr:.3f}" for name in ranked]
+    curves = {}
+    for line in axis.lines:
+        key = (line.get_color(), line.get_linestyle(), line.get_marker())
+        curves.setdefault(key, []).append(list(zip(*line.get_data(), strict=True)))
+    complex_, transe, ensemble = (records._COLOURS.get(name, records._ENSEMBLE) for name in rows)
+    assert curves.pop((complex_, "-", "None")) == [[(0.1, 0.2), (0.2, 0.4)]]
+    for name, colour, marker in zip(rows, (complex_, transe, ensemble), "oo*", strict=True):
+        assert curves.pop((colour, "None", marker)) == [[(rows[name].minutes, rows[name].mrr)]]
+    for name, colour in (("C", complex_), ("T", transe)):
+        (validated,) = curves.pop((colour, "--", "None"))
+        assert validated == records.validations(study.out / name)
+        assert [mrr > 0 for _, mrr in validated] == [True, True]
+        assert validated[0][0] < validated[1][0]
+    others = records.published_records("fb15k")
+    ((_, lines),) = curves.items()
+    assert [line[0][1] for line in lines] == [row.mrr for row in others]
+    assert {text.get_text() for text in axis.texts} == {
+        f"{row.title}, {row.parameters}: {row.mrr:.3f}" for row in others
+    }
+    records.draw_records(study, tmp_path / "board.png")
+    assert (tmp_path / "board.png").read_bytes().startswith(b"\x89PNG")
 
 
 # -- what is committed -----------------------------------------------------------------------------
@@ -100,7 +119,7 @@ def test_committed_records_were_made_by_the_committed_settings(data):
         made = tomllib.loads((study.out / letter / "config.toml").read_text())
         options = dict(study.settings[letter])
         assert made["model"] == {"name": options.pop("model"), "dim": options.pop("dim")}
-        assert made["training"] == TrainingConfig().with_options(options).to_dict()
+        assert read_config(made["training"]) == SoftmaxConfig().with_options(options)
 
 
 @pytest.mark.parametrize("data", GRAPHS)

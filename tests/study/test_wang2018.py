@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+import bilink
 from bilink.errors import ConfigError
-from bilink.study import pictures, searching, tables, wang2018
-from bilink.study.wang2018 import Hooks, Stopped, Study
 from conftest import random_graph
 from here import Here
+from study import pictures, searching, tables, wang2018
+from study.wang2018 import Hooks, Stopped, Study
 
 TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
 
@@ -17,7 +18,7 @@ TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
 def small(monkeypatch):
     """Whatever the graph is called, it is a small one."""
     graph = random_graph(n_entities=30, n_relations=3, size=200)
-    monkeypatch.setattr(wang2018, "load_graph", lambda data: graph)
+    monkeypatch.setattr(bilink, "load_graph", lambda data: graph)
 
 
 @pytest.fixture
@@ -69,13 +70,28 @@ def test_a_study_is_resumed_and_nothing_is_done_twice(tiny, tmp_path):
         "| atlas | 30 |",
     ):
         assert part in text
-    drawn = pictures.draw([study], tmp_path)
-    assert [path.name for path in drawn] == list(pictures.PICTURES)
-    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in drawn)
+    check_pictures(study, tmp_path)
     assert pictures.draw([Study("atlas", "improved", **places)], tmp_path / "none") == []
 
 
-def test_a_piece_is_void_when_an_option_changes_and_not_when_it_is_said(tiny, tmp_path):
+def check_pictures(study, folder):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    drawn = pictures.draw([study], folder)
+    assert [path.name for path in drawn] == ["ranking.png", "categories.png", "classification.png"]
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in drawn)
+    found = list(tables.pieces([study]))
+    hits, mrr, _ = pictures.figures([study])["ranking"].axes
+    assert mrr.get_title() == "MRR (%)"
+    assert [line.get_xdata()[0] for line in mrr.lines] == [
+        100 * piece.found["test"]["both"]["mrr"] for piece in found
+    ]
+    names = [text.get_text() for text in hits.get_yticklabels()]  # the axes share them
+    assert names == ["R+H+T", "H+T", "R+H", "R+T", "TransE", "HolE", "RESCAL"]
+    rows = [names[int(line.get_ydata()[0])] for line in mrr.lines]
+    assert rows == [wang2018.NAMES.get(piece.name, piece.name) for piece in found]
+
+
+def test_a_piece_is_void_when_an_option_changes_and_not_when_a_default_is_given(tiny, tmp_path):
     plain = Study("atlas", "paper", out=tmp_path, work=tmp_path)
 
     def key(**options):
@@ -101,7 +117,7 @@ def test_published_figures_stand_beside_ours(tiny, tmp_path, monkeypatch):
 
 def test_recorded_settings_can_be_trained():
     """Every line of settings.toml is one that a job accepts."""
-    from bilink.training.config import TrainingConfig
+    from bilink.training.config import MarginConfig
 
     for recipe in wang2018.RECIPES:
         for data in ("wn18", "fb15k", "wn18rr", "fb15k-237"):
@@ -110,7 +126,7 @@ def test_recorded_settings_can_be_trained():
             for options in wang2018.recorded_settings(data, recipe).values():
                 rest = {k: v for k, v in options.items() if k not in ("model", "dim")}
                 assert options["dim"] <= 200
-                assert TrainingConfig().with_options(rest).loss != "logistic"
+                assert MarginConfig().with_options(rest).loss != "logistic"
     with pytest.raises(ConfigError, match="no settings for 'umls'"):
         wang2018.recorded_settings("umls", "paper")
     with pytest.raises(ConfigError, match="unknown recipe"):

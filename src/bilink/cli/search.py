@@ -52,24 +52,25 @@ def search(
     """
     from bilink.data.loading import load_graph
     from bilink.distributed.executor import executor_for
+    from bilink.search.loop import search as run_search
     from bilink.search.space import read_space
+    from bilink.search.trials import require_optuna
 
-    asked = read_space(space, trials=trials, metric=metric)
-    executor = executor_for(workers, asked.threads)
-    from bilink.search import loop  # after the checks that do not need optuna
-
+    choices = read_space(space, trials=trials, metric=metric)
+    executor = executor_for(workers, choices.threads)
+    require_optuna()  # before the graph is loaded, which may take long
     given: dict[str, Any] = {"source": data, "columns": columns, "separator": separator}
     source = {key: value for key, value in given.items() if value is not None}
     graph = load_graph(**source)
     complain(repr(graph))
-    with stop_at_signal() as should_stop, _bar(asked.metric) as (on_standing, on_epoch):
-        result = loop.search(
+    with stop_at_signal() as should_stop, _bar(choices.metric) as (on_progress, on_epoch):
+        result = run_search(
             graph,
-            asked,
+            choices,
             out,
             executor=executor,
             source=source,
-            on_standing=on_standing,
+            on_progress=on_progress,
             on_epoch=on_epoch,
             should_stop=should_stop,
         )
@@ -99,7 +100,7 @@ def _bar(
         return f"trial {trial.number} {trial.state}{value} ({chosen}){cause}"
 
     if not error_console.is_terminal:
-        yield lambda now: complain(line(now.news)) if now.news else None, lambda record: None
+        yield lambda now: complain(line(now.latest)) if now.latest else None, lambda record: None
         return
     with Progress(
         TextColumn("trials"),
@@ -112,7 +113,7 @@ def _bar(
     ) as bar:
         task = bar.add_task("", total=None, state="")
 
-        def on_standing(now: Any) -> None:
+        def on_progress(now: Any) -> None:
             best = (
                 f"best {metric} {now.best.value:.4f} (trial {now.best.number})" if now.best else ""
             )
@@ -121,7 +122,7 @@ def _bar(
         def on_epoch(record: dict[str, Any]) -> None:
             bar.update(task, state=f"training the winner, epoch {record['epoch']}")
 
-        yield on_standing, on_epoch
+        yield on_progress, on_epoch
 
 
 def _show(result: Any, out: Path) -> None:

@@ -1,11 +1,15 @@
-"""bilink study."""
+"""bilink study: runs the studies in the folder ``study`` of the source checkout."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bilink import __version__
+from bilink._extras import needs
 from bilink.cli.output import complain, say, stop_at_signal, training_bar
+from bilink.errors import BilinkError, ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Repeat an experimental study, from data to tables.")
 
@@ -13,6 +17,19 @@ app = typer.Typer(no_args_is_help=True, help="Repeat an experimental study, from
 @app.callback()
 def _studies() -> None:
     """Repeat an experimental study, from data to tables."""
+
+
+def _find_study() -> None:
+    """Make the folder ``study`` importable: beside the folder of the source, or in this one."""
+    for root in (Path(__file__).parents[3], Path.cwd()):
+        if (root / "study" / "wang2018.py").is_file():
+            sys.path.insert(0, str(root))
+            return
+    raise BilinkError(
+        "the studies are part of bilink's source checkout, not of the installed package: get the "
+        "source, for example with 'pip download --no-deps --no-binary bilink "
+        f"bilink=={__version__}', unpack it, and run this command in its folder"
+    )
 
 
 @app.command("wang2018")
@@ -23,9 +40,9 @@ def wang2018(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="paper, improved; several with commas. Other recipes that were run before stand "
-            "in the tables too.",
-            show_default="both; none beside a search",
+            help="paper, improved; several with commas. The tables also show recipes that were "
+            "run before.",
+            show_default="both; with --search, none",
         ),
     ] = None,
     search: Annotated[
@@ -35,32 +52,33 @@ def wang2018(
     workers: Annotated[
         str, typer.Option(help="Of the search: processes on this machine, or ray.")
     ] = "1",
-    out: Annotated[Path, typer.Option(help="Folder for what is found.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
         "study/results/wang2018"
     ),
     work: Annotated[Path, typer.Option(help="Folder for the trained models.")] = Path(
         "runs/study/wang2018"
     ),
     tables_only: Annotated[
-        bool, typer.Option("--tables", help="Only write the tables anew from what is there.")
+        bool,
+        typer.Option("--tables", help="Only write the tables, from results at hand."),
     ] = False,
     plain: Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")] = False,
 ) -> None:
     """The study of Wang, Gemulla and Li (2018): models, ensembles, tables.
 
-    Goes on where it was stopped. For example:
+    The same command goes on with a study that was interrupted. For example:
 
     - `bilink study wang2018 --data wn18`
 
     - `bilink study wang2018 --data umls --search space.toml`
     """
+    _find_study()
     from bilink._files import write_text
     from bilink.distributed.executor import executor_for
-    from bilink.errors import ConfigError
-    from bilink.study.pictures import draw
-    from bilink.study.searching import all_studies, read_spaces, searched_study
-    from bilink.study.tables import markdown
-    from bilink.study.wang2018 import RECIPES, Hooks, Stopped, studies_of
+    from study.pictures import draw
+    from study.searching import all_studies, read_spaces, searched_study
+    from study.tables import markdown
+    from study.wang2018 import RECIPES, Hooks, Stopped, studies_of
 
     spaces = read_spaces(search) if search is not None else None
     executor = executor_for(workers) if spaces else None
@@ -88,7 +106,9 @@ def wang2018(
         say(f"the tables are in {path}")
         if plain:
             continue
-        for picture in draw(studies, out / name):
+        with needs("matplotlib", extra="plot", purpose="the pictures of a study"):
+            drawn = draw(studies, out / name)
+        for picture in drawn:
             say(f"a picture is in {picture}")
 
 
@@ -101,27 +121,28 @@ def records(
         str | None,
         typer.Option(help="Letters of models, such as C,T.", show_default="all that have settings"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for what is found.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
         "study/results/records"
     ),
     work: Annotated[Path, typer.Option(help="Folder for the trained models.")] = Path(
         "runs/study/records"
     ),
     tables_only: Annotated[
-        bool, typer.Option("--tables", help="Only write the tables anew from what is there.")
+        bool,
+        typer.Option("--tables", help="Only write the tables, from results at hand."),
     ] = False,
     plain: Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")] = False,
 ) -> None:
     """Softmax training at small sizes, its ensembles, and published figures beside them.
 
-    Goes on where it was stopped. For example:
+    The same command goes on with a study that was interrupted. For example:
 
     - `bilink study records --data fb15k --models C`
     """
+    _find_study()
     from bilink._files import write_text
-    from bilink.study.records import leaderboard, record_study, run_records
-    from bilink.study.records_picture import draw_records
-    from bilink.study.wang2018 import Hooks, Stopped
+    from study.records import draw_records, leaderboard, record_study, run_records
+    from study.wang2018 import Hooks, Stopped
 
     for name in data.split(","):
         with stop_at_signal() as should_stop:
@@ -138,5 +159,6 @@ def records(
         say(f"the leaderboard is in {path}")
         if not plain:
             picture = path.with_suffix(".png")
-            draw_records(study, picture)
+            with needs("matplotlib", extra="plot", purpose="the picture of a study"):
+                draw_records(study, picture)
             say(f"a picture is in {picture}")

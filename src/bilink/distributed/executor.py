@@ -1,8 +1,9 @@
-"""The one protocol by which work is handed out, wherever it then runs.
+"""The interface to workers, wherever they run.
 
-An executor is an argument: who has work to spread calls ``executor.map`` as it would call ``map``,
-or, to follow tasks and to end some early, starts a pool and reads its events.  Functions and what
-they carry travel by pickle between processes (never to disk), so they must be importable.
+A function that can spread its work takes an executor as an argument.  It calls ``executor.map``
+like the built-in ``map``, or, to follow tasks and to end some early, starts a pool and reads its
+events.  Functions and their arguments are pickled on their way to another process (never to disk),
+so functions must be importable.
 """
 
 import itertools
@@ -17,10 +18,10 @@ from typing import Any, Literal, Protocol
 
 from bilink.errors import BilinkError, ConfigError, WorkerError
 
-LOSSES = 3  # so often may the worker of one and the same task die
+LOSSES = 3  # a task whose worker has died so often is given up
 
-Report = Callable[[Any], bool]  # tells the caller something; false once the caller wants an end
-Job = Callable[[Any, Report], Any]  # of an argument
+Report = Callable[[Any], bool]  # sends a message to the caller; False once the task should end
+Job = Callable[[Any, Report], Any]  # what a task calls with its argument
 
 
 @dataclass(frozen=True)
@@ -29,31 +30,31 @@ class Event:
 
     task: int
     kind: Literal["report", "done", "failed", "lost"]
-    value: Any  # what was reported or returned; otherwise the cause, in words
+    value: Any  # what was reported or returned; for failed and lost, the cause in words
 
 
 class Pool(Protocol):
-    """Workers that share one function; leaving its context ends whatever still runs."""
+    """Workers for one function; leaving the context of ``start`` ends what still runs."""
 
     def submit(self, argument: Any) -> int:
-        """Hand out a call of the function; returns the number of the task."""
+        """Submit a call of the function; returns the number of the task."""
 
     def stop(self, task: int) -> None:
-        """Let the task's next report return false."""
+        """Make the task's next report return False."""
 
     def events(self, timeout: float) -> list[Event]:
-        """What has happened since, in each task's order; waits so many seconds for the first."""
+        """The events since the last call, of each task in order; waits for the first one."""
 
 
 class Executor(ABC):
-    """A place where tasks run."""
+    """Where tasks run."""
 
-    threads: int  # that each task may take
+    threads: int  # per task
 
     @property
     @abstractmethod
     def workers(self) -> int:
-        """How many tasks run at a time; a cluster may grow and shrink."""
+        """How many tasks run at a time; a cluster may grow or shrink."""
 
     @abstractmethod
     def start(self, function: Job) -> AbstractContextManager[Pool]:
@@ -67,8 +68,8 @@ class Executor(ABC):
     ) -> Iterator[Any]:
         """Like the built-in ``map``: results in the order of ``items``.
 
-        An item whose worker dies is given to another one.  Once ``should_stop`` is true, there are
-        no more results, and what still runs is ended.
+        An item whose worker dies is given to another worker.  Once ``should_stop`` returns True,
+        there are no more results, and what still runs is ended.
         """
         waiting, running, losses = enumerate(items), dict[int, tuple[int, Any]](), dict[int, int]()
         results: dict[int, Any] = {}
@@ -80,14 +81,14 @@ class Executor(ABC):
                     if not running:
                         return
                     for event in pool.events(timeout=1.0):
-                        place, item = running.pop(event.task)
+                        index, item = running.pop(event.task)
                         if event.kind == "done":
-                            results[place] = event.value
+                            results[index] = event.value
                             continue
-                        losses[place] = losses.get(place, 0) + 1
-                        if event.kind == "failed" or losses[place] == LOSSES:
-                            raise WorkerError(f"item {place + 1} was not done: {event.value}")
-                        running[pool.submit(item)] = (place, item)
+                        losses[index] = losses.get(index, 0) + 1
+                        if event.kind == "failed" or losses[index] == LOSSES:
+                            raise WorkerError(f"item {index + 1} was not done: {event.value}")
+                        running[pool.submit(item)] = (index, item)
                 if ended:
                     return
                 yield results.pop(position)
@@ -98,7 +99,7 @@ def _call(function: Callable[[Any], Any], argument: Any, report: Report) -> Any:
 
 
 def outcome(function: Job, argument: Any, report: Report) -> tuple[Literal["done", "failed"], Any]:
-    """Call ``function`` where it shall run; an error becomes its cause in words."""
+    """Call ``function`` in its worker; an error is returned as its cause in words."""
     try:
         return "done", function(argument, report)
     except BilinkError as error:
@@ -106,8 +107,8 @@ def outcome(function: Job, argument: Any, report: Report) -> tuple[Literal["done
     except MemoryError:
         return "failed", "there was not enough memory"
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(place.filename).name}:{place.lineno}"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
         return "failed", f"{type(error).__name__}: {error} (in {where})"
 
 

@@ -1,4 +1,4 @@
-"""Tasks in processes of this machine."""
+"""Tasks in processes on this machine."""
 
 import multiprocessing
 import os
@@ -14,15 +14,16 @@ from threadpoolctl import threadpool_limits
 
 from bilink.distributed.executor import Event, Executor, Job, Pool, outcome
 
-# Started anew instead of forked: a fork of a process with threads may hang.
+# Spawned instead of forked: a fork of a process with threads may hang.
 _processes = multiprocessing.get_context("spawn")
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 class LocalExecutor(Executor):
-    """``workers`` processes, among which the cores are divided unless ``threads`` says otherwise.
+    """``workers`` processes, with ``threads`` each; by default they divide the cores.
 
-    A script that uses it needs ``if __name__ == "__main__":`` around what it does.
+    Each process imports the script that uses it, so its work must stand under
+    ``if __name__ == "__main__":``.
     """
 
     def __init__(self, workers: int = 1, threads: int | None = None):
@@ -36,7 +37,7 @@ class LocalExecutor(Executor):
 
     @contextmanager
     def start(self, function: Job) -> Iterator[Pool]:
-        """Processes for ``function``, each started when it is first needed."""
+        """Processes for ``function``, each started when it is needed."""
         pool = _LocalPool(function, self._workers, self.threads)
         try:
             yield pool
@@ -48,30 +49,28 @@ class _Worker:
     """A process and the pipe to it."""
 
     def __init__(self, function: Job, threads: int):
-        self.pipe, theirs = _processes.Pipe()
+        self.pipe, other_end = _processes.Pipe()
         self.process = _processes.Process(
-            target=_serve, args=(function, theirs, threads), daemon=True
+            target=_serve, args=(function, other_end, threads), daemon=True
         )
         self.process.start()
-        theirs.close()  # so that the pipe ends when the process does
+        other_end.close()  # so that the pipe is closed when the process ends
 
     def send(self, task: int, *argument: Any) -> None:
-        with suppress(*_GONE):  # a dead process is noticed when it is next read from
+        with suppress(*_GONE):  # a dead process is noticed at the next read
             self.pipe.send((task, *argument))
 
     def cause_of_death(self) -> str:
         self.process.join()
         code = self.process.exitcode or 0
-        return (
-            f"its process was killed by signal {-code}"
-            if code < 0
-            else (f"its process ended with exit code {code}")
-        )
+        if code < 0:
+            return f"its process was killed by signal {-code}"
+        return f"its process ended with exit code {code}"
 
 
 class _LocalPool:
     def __init__(self, function: Job, workers: int, threads: int):
-        self._function, self._free_places, self._threads = function, workers, threads
+        self._function, self._vacancies, self._threads = function, workers, threads
         self._waiting: deque[tuple[int, Any]] = deque()
         self._idle: list[_Worker] = []
         self._busy: dict[int, _Worker] = {}
@@ -105,9 +104,9 @@ class _LocalPool:
             worker.pipe.close()
 
     def _hand_out(self) -> None:
-        while self._waiting and (self._idle or self._free_places):
+        while self._waiting and (self._idle or self._vacancies):
             if not self._idle:
-                self._free_places -= 1
+                self._vacancies -= 1
                 self._idle.append(_Worker(self._function, self._threads))
             task, argument = self._waiting.popleft()
             worker = self._busy[task] = self._idle.pop()
@@ -121,7 +120,7 @@ class _LocalPool:
             kind, value = worker.pipe.recv()
         except _GONE:
             del self._busy[task]
-            self._free_places += 1
+            self._vacancies += 1
             worker.pipe.close()
             return Event(task, "lost", worker.cause_of_death())
         if kind != "report":
@@ -130,11 +129,11 @@ class _LocalPool:
 
 
 def _serve(function: Job, pipe: Any, threads: int) -> None:
-    """The life of a process: take a task, send its reports and its outcome, take the next.
+    """What a process does: receive a task, send its reports and its outcome, receive the next.
 
-    A message (task, argument) is a task; (task,) alone is the wish that it should end.
+    The message (task, argument) starts a task; (task,) alone asks it to end.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who hands out the work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with threadpool_limits(threads), suppress(*_GONE):
         while True:

@@ -10,15 +10,15 @@ from bilink._extras import needs
 from bilink.distributed.executor import Event, Executor, Job, Pool, outcome
 from bilink.errors import ConfigError, WorkerError
 
-# What must outlive every other machine stays on the one that the cluster cannot lose.
+# What must survive the loss of any other machine runs on the head node.
 _ON_HEAD = {"num_cpus": 0, "resources": {"node:__internal_head__": 0.001}}
 
 
 class RayExecutor(Executor):
-    """As many tasks at a time as the cluster has room for, each with ``threads`` CPUs.
+    """As many tasks at a time as fit into the cluster, each with ``threads`` CPUs.
 
     ``address`` is that of a cluster, ``ray://HOST:PORT`` from outside of it.  Without one, it is
-    what RAY_ADDRESS says, a cluster that runs on this machine, or else a new one for the time.
+    that of RAY_ADDRESS, of a cluster on this machine, or else of a new, temporary one.
     """
 
     def __init__(self, address: str | None = None, threads: int = 1):
@@ -28,13 +28,13 @@ class RayExecutor(Executor):
 
     @property
     def workers(self) -> int:
-        """How many tasks fit into the machines that are alive now."""
+        """How many tasks fit into the machines that are alive."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         return max(1, sum(int(node.get("CPU", 0) // self.threads) for node in nodes))
 
     @contextmanager
     def start(self, function: Job) -> Iterator[Pool]:
-        """Connect, put ``function`` into the cluster's store, and leave in the end."""
+        """Connect, put ``function`` into the cluster's store, and disconnect at the end."""
         with self._connected():
             largest = max(node["Resources"].get("CPU", 0) for node in self._ray.nodes())
             if largest < self.threads:
@@ -53,12 +53,12 @@ class RayExecutor(Executor):
         if self._ray.is_initialized():
             yield
             return
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of ours sends nothing
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry from a new cluster
         try:
             self._ray.init(self._address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            place = self._address or "ray"
-            raise WorkerError(f"cannot reach the cluster at {place}: {error}") from None
+            address = self._address or "ray"
+            raise WorkerError(f"cannot reach the cluster at {address}: {error}") from None
         try:
             yield
         finally:
@@ -66,7 +66,7 @@ class RayExecutor(Executor):
 
 
 class _Mailbox:
-    """Holds reports until they are fetched, and knows which tasks should end."""
+    """Holds reports until they are fetched, and the numbers of tasks that should end."""
 
     def __init__(self) -> None:
         self._messages: list[tuple[int, Any]] = []
@@ -89,7 +89,7 @@ class _RayPool:
         self._ray = ray
         self._function = ray.put(function)
         self._mailbox = ray.remote(_Mailbox).options(**_ON_HEAD).remote()
-        # Who submits decides what becomes of a lost task, so Ray itself does not try again.
+        # The caller decides whether a lost task is submitted again, so Ray must not retry it.
         self._run = ray.remote(_run).options(num_cpus=threads, max_retries=0)
         self._tasks: dict[Any, int] = {}  # Ray's reference → our number
         self._submitted = 0
@@ -104,13 +104,13 @@ class _RayPool:
         self._mailbox.stop.remote(task)
 
     def events(self, timeout: float) -> list[Event]:
-        # Reports are fetched in turns, so the wait is short; those of a finished task were posted
-        # before it ended, so that they are fetched with it at the latest.
+        # The wait is short, since reports are only fetched after it.  A task posts its reports
+        # before it ends, so they are fetched before its end or together with it.
         ended, _ = self._ray.wait(
             list(self._tasks), num_returns=len(self._tasks), timeout=min(timeout, 0.05)
         )
         messages = self._ray.get(self._mailbox.take.remote())
-        present = set(self._tasks.values())  # a task that was lost may still have had a word
+        present = set(self._tasks.values())  # the mailbox may hold reports of a lost task
         reports = [Event(task, "report", value) for task, value in messages if task in present]
         return reports + [self._end(reference) for reference in ended]
 

@@ -1,4 +1,4 @@
-"""The search: hand out trials, learn from them, train the winner."""
+"""The search: hand out trials, record their outcomes, train the winner."""
 
 import json
 import tomllib
@@ -22,8 +22,14 @@ from bilink.runs.job import prepare
 from bilink.runs.trained import TrainedRun
 from bilink.search import report
 from bilink.search.space import Space, preset_of, split_settings
-from bilink.search.trial import run_trial, validation_metrics
-from bilink.search.trials import Trial, Trials, storage_errors
+from bilink.search.trials import (
+    Trial,
+    Trials,
+    require_optuna,
+    run_trial,
+    storage_errors,
+    validation_metrics,
+)
 from bilink.training.loop import INTERRUPTED
 
 VERSION = 1
@@ -31,18 +37,18 @@ BEST = "best"
 
 
 @dataclass(frozen=True)
-class Standing:
+class SearchProgress:
     """How far a search has come."""
 
     ended: int  # trials that are complete, pruned or failed
-    wanted: int
+    wanted: int  # trials in all
     best: Trial | None
-    news: Trial | None = None  # the trial that has just ended
+    latest: Trial | None = None  # the trial that has just ended
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found; ``run`` is the winner, trained once more, unless it was cut short."""
+    """What a search found; ``run`` is the winner, trained again, or None if interrupted."""
 
     report: Mapping[str, Any]
     best: Trial | None
@@ -56,17 +62,36 @@ def search(
     *,
     executor: Executor | None = None,
     source: Mapping[str, Any] | None = None,
-    on_standing: Callable[[Standing], None] = lambda standing: None,
+    on_progress: Callable[[SearchProgress], None] = lambda progress: None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> SearchResult:
     """Search ``space`` for the settings that are best on the validation split of ``data``.
 
-    All is kept in the folder ``out``; with the same arguments the search goes on from there, and no
-    trial that has ended is run again.  ``executor`` says where trials run: by default in one
-    process beside this one.  ``on_standing`` is told how far it is, ``on_epoch`` and ``source`` are
-    those of ``bilink.train`` for the winner.
+    Everything is kept in the folder ``out``; the same call goes on with an interrupted search, and
+    no trial that has ended is run again.
+
+    Parameters
+    ----------
+    data
+        A graph, a path, or a name of the catalogue.
+    space
+        What to choose from; see ``read_space``.
+    out
+        The folder of the search; the winner is the run ``out/best``.
+    executor
+        Where trials run; by default in one other process.
+    source
+        How ``data`` was read, for the winner's ``config.toml``.
+    on_progress
+        Called at the start, and after each trial.
+    on_epoch
+        Called with each epoch's record while the winner is trained.
+    should_stop
+        Called after each batch of events; once it returns True, trials end after their epoch.
+
     """
+    require_optuna()
     graph = data if isinstance(data, Graph) else load_graph(data)
     if len(graph.valid) == 0:
         raise DataError(
@@ -78,9 +103,9 @@ def search(
     folder = Path(out)
     with _opened(folder, graph, space, source), storage_errors(folder):
         trials = Trials(folder, space)
-        on_standing(_standing(trials, space))
+        on_progress(_progress(trials, space))
         with executor.start(partial(run_trial, graph)) as pool:
-            _Loop(trials, space, pool, executor, folder, on_standing).run(should_stop)
+            _Loop(trials, space, pool, executor, folder, on_progress).run(should_stop)
         ranked, run = trials.complete(), None
         if ranked and trials.ended() == len(trials.all()) >= space.wanted:
             run = _train_winner(graph, ranked[0], folder / BEST, source, on_epoch, should_stop)
@@ -89,15 +114,15 @@ def search(
         found = report.write(folder, graph, source, space, trials, winner)
     if not ranked and trials.ended() >= space.wanted:
         raise TrainingError(
-            f"none of the {trials.ended()} trials came to its end; {folder / 'report.md'} "
-            f"has their causes{_first_cause(trials)}"
+            f"none of the {trials.ended()} trials was completed; {folder / 'report.md'} "
+            f"lists the causes{_first_cause(trials)}"
         )
     return SearchResult(found, ranked[0] if ranked else None, run)
 
 
 @contextmanager
 def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any]) -> Iterator[None]:
-    """Make and lock the folder; one that holds anything but this very search is refused."""
+    """Make and lock the folder; refuse one that holds anything but this search."""
     description = {
         "version": VERSION,
         "data": {**source, "fingerprint": graph.fingerprint},
@@ -106,19 +131,18 @@ def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any])
     path = folder / "search.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        strangers = not path.exists() and any(p.name[0] != "." for p in folder.iterdir())
+        foreign = not path.exists() and any(p.name[0] != "." for p in folder.iterdir())
     except OSError as error:
         raise write_error(folder, error) from error
-    if strangers:
+    if foreign:
         raise RunError(f"{folder} holds something else than a search; choose another --out")
     with RunFolder(folder).locked():
         if not path.exists():
             write_text(path, tomli_w.dumps(description))
         elif _identity(_read_description(path)) != _identity(description):
             raise RunError(
-                f"{folder} holds another search: {path} differs from what is asked now in "
-                "its graph or its space (only the number of trials may change); "
-                "choose another --out"
+                f"{folder} holds another search: {path} has another graph or another space "
+                "(only the number of trials may change); choose another --out"
             )
         yield
 
@@ -131,7 +155,7 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes two searches the same; the graph may have moved."""
+    """What two calls must have in common to be the same search; the graph may have moved."""
     return {**description, "data": description.get("data", {}).get("fingerprint")}
 
 
@@ -139,11 +163,11 @@ def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
 class _Running:
     trial: Trial
     history: list[dict[str, Any]] = field(default_factory=list)
-    lags: bool = False
+    pruned: bool = False
 
 
 class _Loop:
-    """Keeps the workers busy, and writes down what they say."""
+    """Keeps the workers busy and records what they report."""
 
     def __init__(
         self,
@@ -152,14 +176,14 @@ class _Loop:
         pool: Pool,
         executor: Executor,
         folder: Path,
-        on_standing: Callable[[Standing], None],
+        on_progress: Callable[[SearchProgress], None],
     ):
         self._trials, self._space, self._pool, self._executor = trials, space, pool, executor
-        self._folder, self._on_standing = folder, on_standing
-        self._running: dict[int, _Running] = {}  # by the pool's number
+        self._folder, self._on_progress = folder, on_progress
+        self._running: dict[int, _Running] = {}  # by the number of the pool's task
 
     def run(self, should_stop: Callable[[], bool]) -> None:
-        """Go on until there are enough trials; ``should_stop`` ends them after their epoch."""
+        """Run trials until there are enough; ``should_stop`` ends them after their epoch."""
         while True:
             if stopping := should_stop():
                 for task in self._running:
@@ -190,24 +214,25 @@ class _Loop:
             if not stopping:
                 self._submit(running.trial)
             return
-        if event.value is None and not running.lags:
-            return  # stopped before its end: the trial stays open
+        if event.value is None and not running.pruned:
+            return  # interrupted: the trial stays open
         self._write_history(running)
-        if running.lags:
+        if running.pruned:
             ended = self._trials.prune_one(number, running.history[-1])
         elif event.kind == "done":
             ended = self._trials.complete_one(number, event.value)
         else:
             ended = self._trials.fail_one(number, event.value, epochs)
-        self._on_standing(_standing(self._trials, self._space, ended))
+        self._on_progress(_progress(self._trials, self._space, ended))
 
     def _note_epoch(self, task: int, record: dict[str, Any]) -> None:
         running = self._running[task]
-        if running.lags:  # it has not heard of it yet
+        if running.pruned:  # and its worker has not noticed yet
             return
         running.history.append(record)
-        if "validation_mrr" in record and self._trials.lags(running.trial.number, record):
-            running.lags = True
+        number = running.trial.number
+        if "validation_mrr" in record and self._trials.should_prune(number, record):
+            running.pruned = True
             self._pool.stop(task)
 
     def _write_history(self, running: _Running) -> None:
@@ -216,9 +241,9 @@ class _Loop:
         write_text(path, "".join(json.dumps(record) + "\n" for record in running.history))
 
 
-def _standing(trials: Trials, space: Space, news: Trial | None = None) -> Standing:
+def _progress(trials: Trials, space: Space, latest: Trial | None = None) -> SearchProgress:
     ranked = trials.complete()
-    return Standing(trials.ended(), space.wanted, ranked[0] if ranked else None, news)
+    return SearchProgress(trials.ended(), space.wanted, ranked[0] if ranked else None, latest)
 
 
 def _first_cause(trials: Trials) -> str:
@@ -234,7 +259,7 @@ def _train_winner(
     on_epoch: Callable[[dict[str, Any]], None] | None,
     should_stop: Callable[[], bool],
 ) -> TrainedRun:
-    """Train the best settings once more, into a run folder; go on where that was begun before."""
+    """Train the best settings again, into a run folder; go on with a run that is there."""
     job = prepare(graph, *split_settings(winner.settings), preset=preset_of(winner.settings))
     job = replace(job, config=replace(job.config, data=source))
     return job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)

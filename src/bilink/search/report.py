@@ -17,7 +17,7 @@ from bilink.search.space import Space, split_settings
 from bilink.search.trials import Trial, Trials
 
 PICTURE = "trials.png"
-ENOUGH = 4  # complete trials before anything is said about importance
+ENOUGH = 4  # complete trials for an estimate of importance
 
 
 def write(
@@ -28,9 +28,10 @@ def write(
     trials: Trials,
     winner: Mapping[str, float] | None,
 ) -> dict[str, Any]:
-    """Write the report; ``winner`` are the validation metrics of the winner trained once more.
+    """Write the report; ``winner`` are the validation metrics of the winner, trained again.
 
-    Without them the search has been cut short, and someone waits: there is no picture yet.
+    Without them the search was interrupted: the picture and the importances, which take time, are
+    left out.
     """
     ranked, every = trials.complete(), trials.all()
     found = {
@@ -53,7 +54,7 @@ def write(
 
 
 def _importance(trials: Trials) -> dict[str, float]:
-    """How much of the metric's spread each setting explains (PED-ANOVA)."""
+    """How much of the metric's variance each setting explains (PED-ANOVA)."""
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     try:
@@ -66,7 +67,7 @@ def _importance(trials: Trials) -> dict[str, float]:
 
 
 def _draw(trials: Trials, space: Space, path: Path) -> bool:
-    """Parallel coordinates of the complete trials; not without matplotlib."""
+    """Parallel coordinates of the complete trials; False where matplotlib is not installed."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:
@@ -99,7 +100,7 @@ def _markdown(
         f"# Search on {_cell(found['graph']['source'])}",
         f"{space.method}, {len(every)} of {space.wanted} trials ({states}). Compared by "
         f"{space.metric} on the validation split, filtered by train and valid; the test split was "
-        "not looked at.",
+        "not used.",
     ]
     if ranked:
         parts += _best(found, ranked[0], space)
@@ -112,7 +113,7 @@ def _markdown(
     notes = [
         f"- trial {t.number}: {_cell(text)}"
         for t in every
-        for text in (*(f"run again, since {cause}" for cause in t.lost), t.cause)
+        for text in (*(f"run again, because {cause}" for cause in t.lost), t.cause)
         if text
     ]
     if notes:
@@ -133,7 +134,7 @@ def _best(found: Mapping[str, Any], best: Trial, space: Space) -> list[str]:
         metrics = ", ".join(
             f"{name} {_number(value)}" for name, value in found["retrained"]["metrics"].items()
         )
-        parts.append(f"Trained once more into `best/`: {metrics} on the validation split.")
+        parts.append(f"Trained again into `best/`: {metrics} on the validation split.")
     return parts
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from bilink.errors import ConfigError
 from bilink.evaluation.metrics import METRICS
 from bilink.models.registry import family
-from bilink.training.config import TrainingConfig, flat
+from bilink.training.config import Config, flat
 from bilink.training.presets import choose, preset
 
 METHODS = ("grid", "random", "tpe")
@@ -21,12 +21,12 @@ _TABLES = {
     "fixed": None,
     "space": None,
 }
-_NEUTRAL = ("threads", "checkpoint_seconds")  # they change how fast a trial is, not how good
+_NEUTRAL = ("threads", "checkpoint_seconds")  # they change the speed of a trial, not its quality
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, on a logarithmic scale or in steps if so wished."""
+    """Numbers from ``low`` to ``high``, on a logarithmic scale with ``log``, or in steps."""
 
     low: float
     high: float
@@ -53,7 +53,7 @@ class Range:
 
     @property
     def whole(self) -> bool:
-        """Whether it is a range of whole numbers."""
+        """Whether it is a range of integers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,12 +67,12 @@ Choices = tuple[Any, ...] | Range
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """What to search, how, and by which metric of the validation split."""
+    """What to choose from, how, and by which metric on the validation split."""
 
     method: str = "tpe"
-    trials: int | None = None  # all for a grid, otherwise twenty
+    trials: int | None = None  # by default all of a grid, otherwise 20
     metric: str = "mrr"
-    pruning: bool | None = None  # not for a grid, which is exhaustive, otherwise yes
+    pruning: bool | None = None  # by default not for a grid, which is exhaustive, otherwise yes
     seed: int = 0
     fixed: Mapping[str, Any] = field(default_factory=dict)
     choices: Mapping[str, Choices] = field(default_factory=dict)
@@ -103,25 +103,25 @@ class Space:
 
     @property
     def prunes(self) -> bool:
-        """Whether trials that lag behind are ended early."""
+        """Whether trials that are worse than others are ended early."""
         return self.method != "grid" if self.pruning is None else self.pruning
 
     @property
     def maximise(self) -> bool:
-        """Whether more of the metric is better; only a mean rank should be low."""
+        """Whether higher is better; only the mean rank should be low."""
         return self.metric != "mr"
 
     @property
     def threads(self) -> int | None:
-        """Threads for each trial, if the file fixes them; 0 leaves it to who runs them."""
+        """Threads for each trial; None leaves them to the executor."""
         return self.fixed.get("threads") or None
 
     def settings(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """A trial's settings: what is chosen, and what all share."""
+        """The settings of a trial: what is fixed and what was chosen."""
         return {"model": "complex", "dim": 100, **self.fixed, **chosen}
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, with what decides how trials are made and compared."""
+        """As the tables of a space file, without the number of trials."""
         plain = {
             key: list(c) if isinstance(c, tuple) else c.to_dict() for key, c in self.choices.items()
         }
@@ -136,8 +136,8 @@ def split_settings(settings: Mapping[str, Any]) -> tuple[str, int, dict[str, Any
     return options.pop("model"), options.pop("dim"), options
 
 
-def training_of(settings: Mapping[str, Any]) -> TrainingConfig:
-    """The training options of a trial, with the model's defaults for what is not said."""
+def training_of(settings: Mapping[str, Any]) -> Config:
+    """The training options of a trial, with the model's defaults for what is not given."""
     model, _, options = split_settings(settings)
     return preset(preset_of(settings), model).with_options(options)
 
@@ -149,7 +149,7 @@ def preset_of(settings: Mapping[str, Any]) -> str:
 
 
 def read_space(path: str | Path, **changes: Any) -> Space:
-    """Read and check a space file; ``changes`` to its [search] table come from elsewhere."""
+    """Read and check a space file; ``changes`` replace values of its [search] table."""
     path = Path(path)
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -164,7 +164,17 @@ def read_space(path: str | Path, **changes: Any) -> Space:
 
 
 def make_space(data: Mapping[str, Any], **changes: Any) -> Space:
-    """A space from the tables of a space file."""
+    """A space from the tables of a space file; ``changes`` replace values of [search]."""
+    _check_tables(data)
+    fixed, free = (dict(flat(data.get(table, {}))) for table in ("fixed", "space"))
+    _check_keys(fixed, free)
+    search = {**data.get("search", {})}
+    search |= {key: value for key, value in changes.items() if value is not None}
+    choices = {key: _in_table("space", key, _choices, given) for key, given in free.items()}
+    return _checked(Space(**search, fixed=fixed, choices=choices))
+
+
+def _check_tables(data: Mapping[str, Any]) -> None:
     for table, known in _TABLES.items():
         if not isinstance(data.get(table, {}), Mapping):
             raise ConfigError(f"{table} must be a table, [{table}]")
@@ -175,85 +185,81 @@ def make_space(data: Mapping[str, Any], **changes: Any) -> Space:
         if table not in _TABLES:
             names = ", ".join(f"[{name}]" for name in _TABLES)
             raise ConfigError(f"unknown part {table!r}; there are {names}")
-    fixed = dict(flat(data.get("fixed", {})))
-    wishes = dict(flat(data.get("space", {})))
-    if not wishes:
+
+
+def _check_keys(fixed: Mapping[str, Any], free: Mapping[str, Any]) -> None:
+    if not free:
         raise ConfigError("[space] is empty; give it something to choose from")
-    for key in wishes:
+    for key in free:
         if key in fixed:
             raise ConfigError(f"{key} stands in [fixed] and in [space]; keep one")
         if key in _NEUTRAL:
             raise ConfigError(f"[space] {key} changes speed, not quality; put it under [fixed]")
-    given = {key: value for key, value in changes.items() if value is not None}
-    space = Space(**{**data.get("search", {}), **given}, fixed=fixed)
-    choices = {key: _with_place("space", key, _choices, wish) for key, wish in wishes.items()}
+
+
+def _choices(key: str, given: Any) -> Choices:
+    if isinstance(given, Mapping):
+        if unknown := set(given) - {"low", "high", "log", "step"}:
+            raise ConfigError(
+                f"a range has low, high, log and step, not {sorted(map(str, unknown))[0]!r}"
+            )
+        if not {"low", "high"} <= set(given):
+            raise ConfigError("a range needs low and high")
+        return Range(**given)
+    if not isinstance(given, list):
+        raise ConfigError(f"expected a list or {{low, high}}; put one value, {given!r}, in [fixed]")
+    if not given:
+        raise ConfigError("the list is empty")
+    return tuple(given)
+
+
+def _checked(space: Space) -> Space:
+    """The space with each value checked for each model, and in the type of its option."""
     if space.method == "grid":
-        for key, found in choices.items():
-            if isinstance(found, Range):
+        for key, given in space.choices.items():
+            if isinstance(given, Range):
                 raise ConfigError(f"[space] {key} is a range; a grid needs a list of values")
-    space = _checked(replace(space, choices=choices))
+    names = space.choices.get("model", (space.settings({})["model"],))
+    if isinstance(names, Range):
+        raise ConfigError("[space] model must be a list of names")
+    table = "space" if "model" in space.choices else "fixed"
+    models = [_in_table(table, "model", _model, name) for name in names]
+    fixed = {}
+    for key, value in space.fixed.items():
+        values = {_in_table("fixed", key, _value, value, model) for model in models}
+        fixed[key] = values.pop()
+    choices: dict[str, Choices] = {}
+    for key, given in space.choices.items():
+        for model in models:
+            choices[key] = _in_table("space", key, _values, given, model)
     if space.method == "grid" and space.size > LARGEST_GRID:
         raise ConfigError(
             f"the grid has {space.size:,} points, more than {LARGEST_GRID:,}; shorten its lists, "
             "or use method = 'random'"
         )
-    return space
-
-
-def _choices(key: str, wish: Any) -> Choices:
-    if isinstance(wish, Mapping):
-        if unknown := set(wish) - {"low", "high", "log", "step"}:
-            raise ConfigError(
-                f"a range has low, high, log and step, not {sorted(map(str, unknown))[0]!r}"
-            )
-        if not {"low", "high"} <= set(wish):
-            raise ConfigError("a range needs low and high")
-        return Range(**wish)
-    if not isinstance(wish, list):
-        raise ConfigError(f"expected a list or {{low, high}}; put one value, {wish!r}, in [fixed]")
-    if not wish:
-        raise ConfigError("the list is empty")
-    return tuple(wish)
-
-
-def _checked(space: Space) -> Space:
-    """The space with every value as its option has it: each is tried, for each model."""
-    names = space.choices.get("model", (space.settings({})["model"],))
-    if isinstance(names, Range):
-        raise ConfigError("[space] model must be a list of names")
-    place = "space" if "model" in space.choices else "fixed"
-    models = [_with_place(place, "model", _model, name) for name in names]
-    fixed = {}
-    for key, value in space.fixed.items():
-        values = {_with_place("fixed", key, _value, value, model) for model in models}
-        fixed[key] = values.pop()
-    choices: dict[str, Choices] = {}
-    for key, wish in space.choices.items():
-        for model in models:
-            choices[key] = _with_place("space", key, _values, wish, model)
     return replace(space, fixed=fixed, choices=choices)
 
 
-def _values(key: str, wish: Choices, model: str) -> Choices:
-    if isinstance(wish, tuple):
-        values = tuple(_value(key, value, model) for value in wish)
+def _values(key: str, given: Choices, model: str) -> Choices:
+    if isinstance(given, tuple):
+        values = tuple(_value(key, value, model) for value in given)
         for i, value in enumerate(values):
             if value in values[:i]:
                 raise ConfigError(f"{value!r} stands in the list twice")
         return values
-    low, high = _value(key, wish.low, model), _value(key, wish.high, model)
-    step = wish.step
+    low, high = _value(key, given.low, model), _value(key, given.high, model)
+    step = given.step
     if isinstance(low, str | bool):
         raise ConfigError("a range is for numbers; give a list")
     if isinstance(low, int) and step is not None:
         if step != int(step):
             raise ConfigError(f"the step of a whole number must be one, not {step}")
         step = int(step)
-    return Range(low, high, wish.log, step)
+    return Range(low, high, given.log, step)
 
 
 def _value(key: str, value: Any, model: str) -> Any:
-    """``value`` as the option ``key`` of ``model`` takes it."""
+    """``value`` in the type of the option ``key`` of ``model``, checked."""
     if isinstance(value, list | Mapping):
         raise ConfigError(f"expected one value, not {value!r}")
     if key == "model":
@@ -281,8 +287,8 @@ def _check_whole(name: str, value: Any, least: int, most: int) -> None:
         )
 
 
-def _with_place(table: str, key: str, check: Any, *arguments: Any) -> Any:
-    """``check(key, …)``, whose complaint then says where it stands."""
+def _in_table(table: str, key: str, check: Any, *arguments: Any) -> Any:
+    """``check(key, …)``, with the table and the key in the message of an error."""
     try:
         return check(key, *arguments)
     except ConfigError as error:

@@ -1,40 +1,40 @@
-"""The trials of a search, kept by Optuna in a database that outlives any crash.
+"""One trial of a search, and all of them, kept by Optuna in a database that survives a crash.
 
-Only the process that hands out trials writes to it, so that nothing needs a lock and machines of a
-cluster need no common disk.  A trial that was running when the search ended stays open, and is run
-again, from its start and under its own number, when the search goes on.
+Only the process that hands out trials writes to the database, so no locks are needed, and the
+machines of a cluster need no common disk.  A trial that was running when the search was interrupted
+stays open; when the search goes on, it is run again from its start, under its own number.
+
+Optuna is imported by the functions that need it: workers, which only call ``run_trial``, do not.
 """
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bilink._extras import needs
+from bilink.data.graph import Graph
 from bilink.errors import RunError
-from bilink.search.space import Range, Space, training_of
+from bilink.evaluation.entity_ranking import VALIDATION_FILTER
+from bilink.runs.job import train
+from bilink.runs.trained import TrainedRun
+from bilink.search.space import Choices, Space, preset_of, split_settings, training_of
+from bilink.training.loop import INTERRUPTED
 
-with needs("optuna", extra="search", purpose="a search"):
+if TYPE_CHECKING:
     import optuna
-    from optuna.exceptions import StorageInternalError
-    from optuna.pruners import BasePruner, NopPruner, SuccessiveHalvingPruner
-    from optuna.samplers import BaseSampler, GridSampler, RandomSampler, TPESampler
-    from optuna.trial import FrozenTrial, TrialState
-    from sqlalchemy import URL
-    from sqlalchemy.exc import SQLAlchemyError
 
 FILE = "trials.db"
-_STATES = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.FAIL: "failed",
-}
-_STATES_BY_NAME = {name: state for state, name in _STATES.items()}
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}  # Optuna's names and ours
 # At 20, 40 and 80 % of its epochs, a trial goes on if it is in the better half of those so far.
 _FIRST_RUNG, _REDUCTION = 20, 2
+
+
+# -- one trial -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,26 +45,79 @@ class Trial:
     state: str  # complete, pruned, failed or open
     value: float | None  # of the metric that selects; only where complete
     chosen: Mapping[str, Any]  # what was drawn from the space
-    settings: Mapping[str, Any]  # all that was told to training
+    settings: Mapping[str, Any]  # model, dim and all options given to training
     metrics: Mapping[str, float] | None = None  # on the validation split
-    validation_mrr: float | None = None  # on the sample, where the trial was ended for it
+    validation_mrr: float | None = None  # on a sample, where the trial was pruned
     epochs: int = 0
     best_epoch: int | None = None
     seconds: float | None = None
     stopped: str | None = None  # why training ended
     cause: str | None = None  # of a failure
-    same_as: int | None = None  # the former trial with the same settings that it takes after
-    lost: tuple[str, ...] = ()  # what became of its former attempts
+    same_as: int | None = None  # an earlier trial with the same settings, whose outcome it has
+    lost: tuple[str, ...] = ()  # why earlier attempts were lost
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, without what does not apply."""
         return {key: value for key, value in asdict(self).items() if value not in (None, ())}
 
 
+def run_trial(
+    graph: Graph, settings: Mapping[str, Any], report: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any] | None:
+    """Train with ``settings`` and measure on the validation split; None if it was stopped.
+
+    The record of each epoch is given to ``report``, which returns False to stop the trial.  The
+    test split is not used.
+    """
+    started, going = time.perf_counter(), True
+
+    def on_epoch(record: dict[str, Any]) -> None:
+        nonlocal going
+        going = report(record)
+
+    model, dim, options = split_settings(settings)
+    run = train(
+        graph,
+        model,
+        dim,
+        preset=preset_of(settings),
+        options=options,
+        on_epoch=on_epoch,
+        should_stop=lambda: not going,
+    )
+    if run.stopped == INTERRUPTED:
+        return None
+    return {
+        "metrics": validation_metrics(run),
+        "stopped": run.stopped,
+        "best_epoch": run.progress.best_epoch or run.progress.epoch,
+        "epochs": run.progress.epoch,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+
+
+def validation_metrics(run: TrainedRun) -> dict[str, float]:
+    """Metrics on the whole validation split, filtered by train and valid alone."""
+    threads = run.config.training.threads or None
+    return run.evaluate("valid", filter=VALIDATION_FILTER, threads=threads).metrics()
+
+
+# -- all trials ----------------------------------------------------------------------------------
+
+
+def require_optuna() -> None:
+    """Say what to install where Optuna is missing."""
+    with needs("optuna", extra="search", purpose="a search"):
+        import optuna  # noqa: F401
+
+
 class Trials:
-    """Starts trials, learns what became of them, and knows all of them."""
+    """Starts trials, records their outcomes, and lists them."""
 
     def __init__(self, folder: Path, space: Space):
+        import optuna
+        from optuna.trial import TrialState
+
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
         self._sign = 1 if space.maximise else -1
@@ -83,13 +136,11 @@ class Trials:
 
     @property
     def study(self) -> "optuna.Study":
-        """What Optuna's own tools understand."""
+        """Optuna's view of the trials, for Optuna's own tools."""
         return self._study
 
-    # -- one trial after the other ---------------------------------------------------------------
-
     def start(self, threads: int) -> Trial | None:
-        """The next trial to run: one that was cut short before, else a new one; none if enough."""
+        """The next trial to run: an interrupted one, else a new one; None if there are enough."""
         while trial := self._next():
             settings = self._space.settings(self._draw(trial))
             settings["threads"] = settings.get("threads") or threads
@@ -100,10 +151,12 @@ class Trials:
                 self._reported.setdefault(trial.number, 0)
                 return self.trial(trial.number)
             trial.set_user_attr("outcome", {**_outcome(former), "same_as": former.number})
-            self._study.tell(trial, former.value, _STATES_BY_NAME[former.state])
+            self._tell(trial, former.value, former.state)
         return None
 
     def _next(self) -> "optuna.Trial | None":
+        import optuna
+
         self._study.sampler = _sampler(self._space)  # finds the point of a grid
         if self._open:
             return optuna.Trial(self._study, self._open.pop(0)._trial_id)
@@ -112,27 +165,27 @@ class Trials:
         return self._study.ask()
 
     def _draw(self, trial: "optuna.Trial") -> dict[str, Any]:
-        """What the space says of this trial; each value by a seed of its own.
+        """Choose a value for each key of the space, each by a seed of its own.
 
-        So a trial that a crash left half drawn is completed as it would have been.
+        So a trial that was interrupted while its values were drawn gets the same values again.
         """
         chosen = {}
-        for place, (key, values) in enumerate(self._space.choices.items()):
-            self._study.sampler = _sampler(self._space, trial.number, place)
-            chosen[key] = _suggest(trial, key, values)
+        for position, (key, choices) in enumerate(self._space.choices.items()):
+            self._study.sampler = _sampler(self._space, trial.number, position)
+            chosen[key] = _suggest(trial, key, choices)
         return chosen
 
     def _with_settings(self, settings: dict[str, Any]) -> Trial | None:
-        """A trial of these settings that has ended: it need not be run twice."""
+        """A trial with these settings that has ended, so that they are not tried twice."""
         return next((t for t in self.all() if t.settings == settings and t.state != "open"), None)
 
-    def lags(self, number: int, record: Mapping[str, Any]) -> bool:
+    def should_prune(self, number: int, record: Mapping[str, Any]) -> bool:
         """Note a validation; whether the trial should be ended for being worse than others."""
         trial = self._live[number]
         epochs = training_of(trial.user_attrs["settings"]).epochs
         share = max(1, round(100 * record["epoch"] / epochs))
         if share < self._reported[number]:
-            return False  # it went on from here before it was cut short
+            return False  # it got further than this before it was interrupted
         if share > self._reported[number]:
             self._reported[number] = share
             trial.report(self._sign * record["validation_mrr"], share)
@@ -146,30 +199,34 @@ class Trials:
 
     def complete_one(self, number: int, outcome: Mapping[str, Any]) -> Trial:
         """The trial was trained to its end."""
-        return self._tell(number, outcome, outcome["metrics"][self._space.metric])
+        return self._end(number, outcome, value=outcome["metrics"][self._space.metric])
 
     def prune_one(self, number: int, record: Mapping[str, Any]) -> Trial:
-        """The trial was ended after the epoch of ``record``, because it lagged."""
+        """The trial was ended after the epoch of ``record``, since others were better."""
         outcome = {"epochs": record["epoch"], "validation_mrr": record["validation_mrr"]}
-        return self._tell(number, outcome, state=TrialState.PRUNED)
+        return self._end(number, outcome, state="pruned")
 
     def fail_one(self, number: int, cause: str, epochs: int) -> Trial:
         """The trial cannot be trained."""
-        return self._tell(number, {"cause": cause, "epochs": epochs}, state=TrialState.FAIL)
+        return self._end(number, {"cause": cause, "epochs": epochs}, state="failed")
 
-    def _tell(
+    def _end(
         self,
         number: int,
         outcome: Mapping[str, Any],
         value: float | None = None,
-        state: TrialState | None = None,
+        state: str | None = None,
     ) -> Trial:
         trial = self._live.pop(number)
         trial.set_user_attr("outcome", dict(outcome))
-        self._study.tell(trial, value, state)
+        self._tell(trial, value, state)
         return self.trial(number)
 
-    # -- all of them -----------------------------------------------------------------------------
+    def _tell(self, trial: "optuna.Trial", value: float | None, state: str | None) -> None:
+        from optuna.trial import TrialState
+
+        names = {ours: name for name, ours in _STATES.items()}
+        self._study.tell(trial, value, TrialState[names[state]] if state else None)
 
     def all(self) -> list[Trial]:
         """Every trial, in the order in which they were started."""
@@ -191,7 +248,10 @@ class Trials:
 
 @contextmanager
 def storage_errors(folder: Path) -> Iterator[None]:
-    """Turn what the database complains about into a sentence."""
+    """Turn an error of the database into a sentence."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
@@ -200,41 +260,44 @@ def storage_errors(folder: Path) -> Iterator[None]:
 
 
 def _storage(path: Path) -> "optuna.storages.RDBStorage":
+    from optuna.storages import RDBStorage
+    from sqlalchemy import URL
+
     url = URL.create("sqlite", database=str(path.absolute()))
-    return optuna.storages.RDBStorage(url.render_as_string())
+    return RDBStorage(url.render_as_string())
 
 
-def _pruner(space: Space) -> "BasePruner":
+def _pruner(space: Space) -> "optuna.pruners.BasePruner":
+    from optuna.pruners import NopPruner, SuccessiveHalvingPruner
+
     if not space.prunes:
         return NopPruner()
     return SuccessiveHalvingPruner(min_resource=_FIRST_RUNG, reduction_factor=_REDUCTION)
 
 
-class _Grid(GridSampler):
-    """The grid for a loop that asks and tells, and that knows itself when all has been tried."""
+def _sampler(space: Space, *position: int) -> "optuna.samplers.BaseSampler":
+    """The sampler of the value at ``position``; its seed does not depend on interruptions."""
+    from optuna.samplers import GridSampler, RandomSampler, TPESampler
 
-    def after_trial(self, *arguments: Any) -> None:
-        """Do not stop a loop of Optuna's that is not there."""
-
-
-def _sampler(space: Space, *place: int) -> "BaseSampler":
-    """Draws what is at ``place``: the same, whether or not the search was interrupted before."""
     if space.method == "grid":
         lists: Any = dict(space.choices)
-        return _Grid(lists, seed=space.seed)
-    seed = int(np.random.SeedSequence([space.seed, *place]).generate_state(1)[0])
+        grid: Any = GridSampler(lists, seed=space.seed)
+        # After the last point it would stop Optuna's own loop, which is not used here.
+        grid.after_trial = lambda *arguments: None
+        return grid
+    seed = int(np.random.SeedSequence([space.seed, *position]).generate_state(1)[0])
     if space.method == "random":
         return RandomSampler(seed)
     return TPESampler(seed=seed, constant_liar=True)  # trials run side by side
 
 
-def _suggest(trial: "optuna.Trial", key: str, values: tuple[Any, ...] | Range) -> Any:
-    if isinstance(values, tuple):
-        return trial.suggest_categorical(key, values)
-    if values.whole:
-        low, high, step = int(values.low), int(values.high), int(values.step or 1)
-        return trial.suggest_int(key, low, high, step=step, log=values.log)
-    return trial.suggest_float(key, values.low, values.high, step=values.step, log=values.log)
+def _suggest(trial: "optuna.Trial", key: str, choices: Choices) -> Any:
+    if isinstance(choices, tuple):
+        return trial.suggest_categorical(key, choices)
+    if choices.whole:
+        low, high, step = int(choices.low), int(choices.high), int(choices.step or 1)
+        return trial.suggest_int(key, low, high, step=step, log=choices.log)
+    return trial.suggest_float(key, choices.low, choices.high, step=choices.step, log=choices.log)
 
 
 def _outcome(trial: Trial) -> dict[str, Any]:
@@ -242,8 +305,8 @@ def _outcome(trial: Trial) -> dict[str, Any]:
     return {name: getattr(trial, name) for name in names}
 
 
-def _read(frozen: "FrozenTrial", space: Space) -> Trial:
-    state = _STATES.get(frozen.state, "open")
+def _read(frozen: "optuna.trial.FrozenTrial", space: Space) -> Trial:
+    state = _STATES.get(frozen.state.name, "open")
     return Trial(
         number=frozen.number,
         state=state,

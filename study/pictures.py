@@ -1,28 +1,23 @@
-"""The study's tables as pictures: the published figures and ours on common scales."""
+"""The tables of the study as pictures: published figures and ours on common scales."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bilink._extras import needs
-from bilink._files import replacing
-from bilink.data.statistics import CATEGORIES
-from bilink.models.scorer import SIDES
-from bilink.study.tables import Piece, pieces
-from bilink.study.wang2018 import NAMES, Study, published
+from study.tables import CATEGORIES, SIDES, Piece, pieces
+from study.wang2018 import NAMES, Study, published
 
-PICTURES = ("ranking.png", "categories.png", "classification.png")
 _PUBLISHED = {"marker": "s", "color": "#6c757d", "markersize": 8, "markerfacecolor": "none"}
 _COLOURS = {"improved": "#1f6f8b", "paper": "#d1603d", "searched": "#5b8c5a"}  # by recipe
 _MARKERS = {None: "o", "stack": "o", "paper": "v", "best": "x", "average": "+", "platt": "1"}
 
-Value = Callable[[Mapping[str, Any]], float | None]  # a figure of what was measured
+Value = Callable[[Mapping[str, Any]], float | None]  # results of a piece → one number
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """One scale: our figure of a piece, and the published one by name."""
+    """One scale: our value of a piece, and the published values by name."""
 
     title: str
     ours: Value
@@ -31,15 +26,23 @@ class _Panel:
 
 
 def draw(studies: Sequence[Study], folder: Path) -> list[Path]:
-    """Write the pictures of one graph into ``folder``; say which."""
-    found = list(pieces(studies))
-    if not found:
-        return []
-    panels = (_ranking(studies), _categories(studies), _classification(studies))
-    drawn = [folder / name for name in PICTURES]
-    for path, some in zip(drawn, panels, strict=True):
-        _draw(found, some, path)
+    """Write the pictures of one graph into ``folder``; returns their paths."""
+    drawn = []
+    for name, figure in figures(studies).items():
+        drawn.append(folder / f"{name}.png")
+        figure.savefig(drawn[-1], dpi=120)
     return drawn
+
+
+def figures(studies: Sequence[Study]) -> dict[str, Any]:
+    """The Matplotlib figures of one graph by name; none if no piece is done."""
+    found = list(pieces(studies))
+    panels = {
+        "ranking": _ranking(studies),
+        "categories": _categories(studies),
+        "classification": _classification(studies),
+    }
+    return {name: _figure(found, some) for name, some in panels.items()} if found else {}
 
 
 def _ranking(studies: Sequence[Study]) -> list[_Panel]:
@@ -94,9 +97,9 @@ def _classification(studies: Sequence[Study]) -> list[_Panel]:
     ]
 
 
-def _draw(found: Sequence[Piece], panels: Sequence[_Panel], path: Path) -> None:
-    with needs("matplotlib", extra="plot", purpose="the pictures of a study"):
-        from matplotlib.figure import Figure
+def _figure(found: Sequence[Piece], panels: Sequence[_Panel]) -> Any:
+    from matplotlib.figure import Figure
+
     names = list(dict.fromkeys(piece.name for piece in found))
     columns = min(4, len(panels))
     lines = -(-len(panels) // columns)
@@ -108,19 +111,18 @@ def _draw(found: Sequence[Piece], panels: Sequence[_Panel], path: Path) -> None:
     figure.legend(
         *_legend(grid.flat), loc="outside upper center", ncols=4, frameon=False, fontsize=8
     )
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    return figure
 
 
 def _draw_panel(axis: Any, panel: _Panel, names: Sequence[str], found: Sequence[Piece]) -> None:
-    places = {name: len(names) - 1 - i for i, name in enumerate(names)}
-    for name, y in places.items():
+    heights = {name: len(names) - 1 - i for i, name in enumerate(names)}
+    for name, y in heights.items():
         if name in panel.published:
             axis.plot(panel.published[name], y, **_PUBLISHED, linestyle="", label="published")
     for piece in found:
         value = panel.ours(piece.found)
         if value is not None:
-            axis.plot(value, places[piece.name], **_style(piece), label=_label(piece))
+            axis.plot(value, heights[piece.name], **_style(piece), label=_label(piece))
     axis.set_yticks(range(len(names)), [NAMES.get(name, name) for name in reversed(names)])
     axis.set_ylim(-0.6, len(names) - 0.4)
     axis.set_title(panel.title, fontsize=9)

@@ -1,13 +1,13 @@
-"""The study of Wang, Gemulla and Li (2018): their models, ensembles and tables, and ours beside.
+"""The study of Wang, Gemulla and Li (2018): their models, ensembles and tables, beside ours.
 
-A study is made of pieces: a trained model, or an ensemble of some, each with what was measured on
-it.  A piece is done again only when what determines it has changed, so that a study that was
-stopped goes on where it was.
+A study consists of pieces: a trained model, or an ensemble of models, with its results.  A piece is
+made again only when its settings or its graph have changed, so a study that was interrupted goes on
+where it was.
 
     WORK/wn18/improved/H/                 a run folder, with the model
-    OUT/wn18/improved/H/                  config.toml, history.jsonl, metrics.json: what is kept
+    OUT/wn18/improved/H/                  config.toml, history.jsonl, metrics.json
     OUT/wn18/improved/R+H+T (stack)/      metrics.json
-    OUT/wn18/tables.md                    the published and our figures side by side
+    OUT/wn18/tables.md                    published figures and ours, side by side
 """
 
 import hashlib
@@ -18,26 +18,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import bilink
-from bilink._files import write_text
-from bilink.data.graph import Graph
-from bilink.data.loading import load_graph
 from bilink.ensembles.fitting import EnsembleConfig
 from bilink.errors import ConfigError, RunError
-from bilink.evaluation.entity_ranking import VALIDATION_FILTER, EntityRanking
-from bilink.evaluation.significance import paired_test
-from bilink.models.registry import family
-from bilink.runs.combined import combine
-from bilink.runs.folder import RunConfig, RunFolder, read_config_file
-from bilink.runs.job import Job, OnEpoch, ShouldStop, prepare
-from bilink.runs.run import Run
+from bilink.runs.folder import RunConfig, read_config_file
+from bilink.runs.job import Job, prepare
 from bilink.runs.trained import TrainedRun
-from bilink.training.config import TrainingConfig
+from bilink.training.config import MarginConfig, SoftmaxConfig
 from bilink.training.loop import INTERRUPTED
 from bilink.training.presets import preset
 
@@ -45,23 +36,24 @@ NAMES = {"R": "RESCAL", "H": "HolE", "T": "TransE", "D": "DistMult", "C": "Compl
 PAPERS = ("R", "H", "T")  # the models of the paper
 RECIPES = ("paper", "improved")
 SEARCHED = "searched"  # the recipe whose settings a search finds; see searching.py
-METHODS = ("stack", "paper")  # of every combination
-BASELINES = ("best", "average", "platt")  # of all the paper's models together only
-PLAIN = "paper"  # the preset below all settings: what others are given by default may change
-LIKE = {"wn18rr": "wn18"}  # settings that were tuned on another graph
+METHODS = ("stack", "paper")  # for every combination
+BASELINES = ("best", "average", "platt")  # only for the ensemble of all models of the paper
+PLAIN = "paper"  # the preset under all settings: the default preset may change
+LIKE = {"wn18rr": "wn18"}  # graphs that have the settings of another graph
+VALIDATION_FILTER = ("train", "valid")  # test triples must not help to choose settings
 
 
 class Stopped(Exception):
-    """The user asked to stop; what is done is kept."""
+    """The user asked to stop; finished pieces are kept."""
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """Who is told what happens, and who may stop it."""
+    """Callbacks of a study."""
 
     say: Callable[[str], None] = lambda text: None
-    on_epoch: Callable[[int], Any] | None = None  # epochs → a context that gives OnEpoch
-    should_stop: ShouldStop = lambda: False
+    on_epoch: Callable[[int], Any] | None = None  # epochs → a context with the callback of epochs
+    should_stop: Callable[[], bool] = lambda: False
 
 
 class Study:
@@ -83,12 +75,12 @@ class Study:
         self._command = command or f"bilink study wang2018 --data {data} {how}"
         self.settings = recorded_settings(data, recipe) if settings is None else settings
         self.out, self.work = out / data / recipe, work / data / recipe
-        self._rankings: dict[str, EntityRanking] = {}
+        self._rankings: dict[str, Any] = {}
 
     @cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> bilink.Graph:
         """The graph of the study."""
-        return load_graph(self.data)
+        return bilink.load_graph(self.data)
 
     def run(self) -> None:
         """Train, combine and measure whatever is missing."""
@@ -103,9 +95,9 @@ class Study:
     # -- models ----------------------------------------------------------------------------------
 
     def model(self, letter: str) -> TrainedRun:
-        """The trained run of one model: read, gone on with, or made."""
+        """The trained run of one model: read, resumed or trained."""
         job, path = self._job(letter), self.work / letter
-        if not RunFolder(path).is_finished:
+        if not (path / "model.safetensors").exists():
             self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
         with self._epochs(job.config.training.epochs) as on_epoch:
             stop = self._hooks.should_stop
@@ -120,9 +112,9 @@ class Study:
         return prepare(self.graph, model, dim, options, preset=PLAIN)
 
     def is_current(self, letter: str) -> bool:
-        """Whether what is kept of a model has the settings of now; the graph is not looked at."""
+        """Whether the results of a model are of its present settings; the graph is not compared."""
         options = dict(self.settings[letter])
-        model, dim = family(options.pop("model")).name, options.pop("dim")
+        model, dim = options.pop("model"), options.pop("dim")
         training = preset(PLAIN, model).with_options(options)
         try:
             found = read_config_file(self.out / letter / "config.toml")
@@ -138,21 +130,20 @@ class Study:
         return {"graph": self.graph.fingerprint, "models": models}
 
     def _epochs(self, epochs: int) -> Any:
-        nothing: OnEpoch | None = None
-        return self._hooks.on_epoch(epochs) if self._hooks.on_epoch else nullcontext(nothing)
+        return self._hooks.on_epoch(epochs) if self._hooks.on_epoch else nullcontext()
 
     def measure_model(self, letter: str) -> None:
-        """Train a model and measure it, unless that is done."""
+        """Train and measure a model, unless that is done."""
         if self.is_done(letter):
             return
         run = self.model(letter)
         found = self._measure(letter, run)
         found["minutes_of_training"] = sum(r["seconds"] for r in run.history) / 60
         found["stopped"] = f"after {len(run.history)} epochs"
-        place = self.out / letter
-        place.mkdir(parents=True, exist_ok=True)
+        folder = self.out / letter
+        folder.mkdir(parents=True, exist_ok=True)
         for name in ("config.toml", "history.jsonl"):
-            shutil.copy(self.work / letter / name, place / name)
+            shutil.copy(self.work / letter / name, folder / name)
         self._keep(letter, key_of(self._determined_by([letter])), found)
 
     def is_done(self, letter: str) -> bool:
@@ -162,7 +153,7 @@ class Study:
     # -- ensembles -------------------------------------------------------------------------------
 
     def measure_ensemble(self, members: Sequence[str], method: str) -> None:
-        """Combine models and measure the ensemble, unless that is done."""
+        """Fit and measure an ensemble, unless that is done."""
         name = f"{'+'.join(members)} ({method})"
         config = EnsembleConfig(method=method)  # type: ignore[arg-type]
         key = key_of({**self._determined_by(members), **config.to_dict()})
@@ -172,29 +163,28 @@ class Study:
             raise Stopped
         self._hooks.say(f"{self.data}, {self.recipe}: {name}")
         runs = {letter: self.model(letter) for letter in members}
-        made = combine(list(runs.values()), **config.to_dict())
+        made = bilink.combine(list(runs.values()), **config.to_dict())
         found = self._measure(name, made)
         found["ensemble"] = config.to_dict()
-        rivals: dict[str, Run] = dict(runs)
+        others: dict[str, bilink.Run] = dict(runs)
         if method == "stack":
-            rivals[f"{'+'.join(members)} (average)"] = combine(
-                list(runs.values()), method="average"
-            )
+            average = bilink.combine(list(runs.values()), method="average")
+            others[f"{'+'.join(members)} (average)"] = average
         ranking = self._ranking(name, made)
         found["against"] = {
-            rival: asdict(paired_test(ranking, self._ranking(rival, run)))
-            for rival, run in rivals.items()
+            other: asdict(bilink.paired_test(ranking, self._ranking(other, run)))
+            for other, run in others.items()
         }
         self._keep(name, key, found)
 
     # -- measuring -------------------------------------------------------------------------------
 
-    def _ranking(self, name: str, run: Run) -> EntityRanking:
+    def _ranking(self, name: str, run: bilink.Run) -> Any:
         if name not in self._rankings:
             self._rankings[name] = run.evaluate("test")
         return self._rankings[name]
 
-    def _measure(self, name: str, run: Run) -> dict[str, Any]:
+    def _measure(self, name: str, run: bilink.Run) -> dict[str, Any]:
         return {
             "valid": run.evaluate("valid", filter=VALIDATION_FILTER).to_dict(),
             "test": self._ranking(name, run).to_dict(),
@@ -208,7 +198,7 @@ class Study:
         return self.read(name).get("key") == key
 
     def read(self, name: str) -> dict[str, Any]:
-        """What is kept of a piece; nothing where it is not done."""
+        """The results of a piece; empty if it is not done, or was only half written."""
         try:
             found = json.loads((self.out / name / "metrics.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -216,21 +206,29 @@ class Study:
         return found if isinstance(found, dict) else {}
 
     def _keep(self, name: str, key: str, found: Mapping[str, Any]) -> None:
-        place = self.out / name
-        place.mkdir(parents=True, exist_ok=True)
+        folder = self.out / name
+        folder.mkdir(parents=True, exist_ok=True)
         head = {"key": key, "command": self._command, "bilink": bilink.__version__}
         text = json.dumps({**head, **found}, indent=1)
-        write_text(place / "metrics.json", text + "\n")
+        (folder / "metrics.json").write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def settings_of(config: RunConfig) -> dict[str, Any]:
-    """Model, size, and the options that are not as ever.
+    """Model, dim, and the options that differ from their defaults.
 
-    So an option that is new to bilink, at its default, does not make old pieces void.
+    So an option that is added to bilink does not invalidate the pieces made before.
     """
-    usual, training = TrainingConfig().to_dict(), config.training.to_dict()
-    unusual = {name: value for name, value in training.items() if value != usual[name]}
-    return {"model": config.model, "dim": config.dim, **unusual}
+    training = config.training.to_dict()
+    defaults = (MarginConfig if "margin" in training else SoftmaxConfig)().to_dict()
+    # Keys are those of version 0.1.0, whose config had the defaults of margin training.
+    defaults |= {"loss": "margin", "negatives": 1}
+    former = {"queries": "questions", "answers_per_query": "together", "rounding": "grain"}
+    changed = {
+        former.get(name, name): value for name, value in training.items() if value != defaults[name]
+    }
+    if "regularization" in changed:
+        changed["regularization"] = {"kind": "l2", **training["regularization"]}
+    return {"model": config.model, "dim": config.dim, **changed}
 
 
 def combos(letters: Sequence[str]) -> list[tuple[str, ...]]:
@@ -248,7 +246,7 @@ def combos(letters: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def studies_of(data: str, recipes: Sequence[str], **places: Any) -> list[Study]:
-    """The studies of a graph by those of ``recipes`` that know it; the paper did not study all."""
+    """The studies of a graph by those of ``recipes`` that have settings for it."""
     known = [recipe for recipe in recipes if has_settings(data, recipe)]
     return [Study(data, recipe, **places) for recipe in known or recipes]
 
@@ -285,12 +283,12 @@ def published() -> dict[str, Any]:
 
 
 def read_toml(name: str) -> dict[str, Any]:
-    """A data file of this room."""
-    return tomllib.loads(files("bilink.study").joinpath(name).read_text(encoding="utf-8"))
+    """A data file of this folder."""
+    return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
 def key_of(determined_by: Mapping[str, Any]) -> str:
-    """A hash of all that determines a piece."""
+    """A hash of everything that determines a piece."""
     text = json.dumps({**determined_by, "bilink": bilink.__version__}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

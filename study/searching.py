@@ -1,7 +1,7 @@
-"""A study whose settings are searched: for each of its models, the best on the validation split.
+"""A study with searched settings: for each model, those that are best on the validation split.
 
-The file is a space file (see docs/search.md) that holds for all models, and does not name them;
-``models`` chooses some by their letters, and [R.fixed], [R.space] and so on add to it or change it:
+The space file (see docs/search.md) holds for all models and does not name them.  ``models`` selects
+some by their letters; tables such as [R.fixed] and [R.space] change the space of one model:
 
     models = ["R", "H", "T"]
     [search]
@@ -13,8 +13,8 @@ The file is a space file (see docs/search.md) that holds for all models, and doe
     [R.fixed]
     dim = 100
 
-The winners are kept in OUT/wn18/searched/settings.toml, and are searched anew only where the graph
-or the space has changed.
+The winners are kept in OUT/wn18/searched/settings.toml; a model is searched again only when the
+graph or the space has changed.
 """
 
 import shutil
@@ -25,12 +25,10 @@ from typing import Any
 
 import tomli_w
 
-from bilink._files import write_text
-from bilink.distributed.executor import Executor
+from bilink.distributed import Executor
 from bilink.errors import ConfigError
-from bilink.models.registry import family
-from bilink.search.space import Space, make_space
-from bilink.study.wang2018 import (
+from bilink.search import Space, make_space, search
+from study.wang2018 import (
     NAMES,
     RECIPES,
     SEARCHED,
@@ -54,23 +52,24 @@ def searched_study(
     hooks: Hooks | None = None,
     executor: Executor | None = None,
 ) -> Study:
-    """Search for the settings of each model, or read those that are kept; then a study of them."""
+    """A study with the best settings of each model, searched or read from an earlier search."""
     hooks = hooks or Hooks()
     study = Study(data, SEARCHED, out=out, work=work, hooks=hooks, settings={})
     found = read_kept(study.out)
     for letter, space in spaces.items():
         kept = found.get(letter, {})
-        wish = {"graph": study.graph.fingerprint, "trials": space.wanted, **space.to_dict()}
-        if kept.get("key") != key_of(wish):
+        key = key_of({"graph": study.graph.fingerprint, "trials": space.wanted, **space.to_dict()})
+        if kept.get("key") != key:
             hooks.say(f"{data}: searching {NAMES[letter]}, {space.wanted} trials")
-            found[letter] = {"key": key_of(wish), **_winner(study, letter, space, hooks, executor)}
-            write_text(study.out / SETTINGS, tomli_w.dumps(found))
+            found[letter] = {"key": key, **_winner(study, letter, space, hooks, executor)}
+            text = tomli_w.dumps(found)
+            (study.out / SETTINGS).write_text(text, encoding="utf-8", newline="\n")
     chosen = {letter: found[letter]["settings"] for letter in spaces}
     return Study(data, SEARCHED, out=out, work=work, hooks=hooks, settings=chosen)
 
 
 def kept_study(data: str, *, out: Path, work: Path, hooks: Hooks | None = None) -> Study | None:
-    """The study of the settings that were searched before, if there are any."""
+    """The study with the settings of an earlier search, if there was one."""
     found = read_kept(out / data / SEARCHED)
     chosen = {letter: found[letter]["settings"] for letter in NAMES if letter in found}
     places: dict[str, Any] = {"out": out, "work": work, "hooks": hooks}
@@ -78,7 +77,7 @@ def kept_study(data: str, *, out: Path, work: Path, hooks: Hooks | None = None) 
 
 
 def all_studies(data: str, *, out: Path, work: Path) -> list[Study]:
-    """The studies of a graph by every recipe that knows it, for the tables."""
+    """The studies of a graph by every recipe that has settings for it, for the tables."""
     places: dict[str, Any] = {"out": out, "work": work}
     studies = [Study(data, recipe, **places) for recipe in RECIPES if has_settings(data, recipe)]
     kept = kept_study(data, **places)
@@ -86,7 +85,7 @@ def all_studies(data: str, *, out: Path, work: Path) -> list[Study]:
 
 
 def read_kept(folder: Path) -> dict[str, Any]:
-    """What is kept of the winners, by letter."""
+    """The winners of earlier searches, by letter."""
     try:
         return tomllib.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -96,25 +95,23 @@ def read_kept(folder: Path) -> dict[str, Any]:
 def _winner(
     study: Study, letter: str, space: Space, hooks: Hooks, executor: Executor | None
 ) -> dict[str, Any]:
-    from bilink.search import loop  # needs optuna
-
     folder = study.work / "search" / f"{letter}-{key_of(space.to_dict())}"
-    result = loop.search(
+    result = search(
         study.graph,
         space,
         folder,
         executor=executor,
-        on_standing=lambda now: hooks.say(f"{NAMES[letter]}: {now.ended} of {now.wanted} trials"),
+        on_progress=lambda now: hooks.say(f"{NAMES[letter]}: {now.ended} of {now.wanted} trials"),
         should_stop=hooks.should_stop,
     )
     if result.run is None or result.best is None:
         raise Stopped
-    place = study.out / letter
-    place.mkdir(parents=True, exist_ok=True)
+    results = study.out / letter
+    results.mkdir(parents=True, exist_ok=True)
     for kind in ("json", "md"):
-        shutil.copy(folder / f"report.{kind}", place / f"search.{kind}")
+        shutil.copy(folder / f"report.{kind}", results / f"search.{kind}")
     if result.run.path is not None and not (study.work / letter).exists():
-        shutil.copytree(result.run.path, study.work / letter)  # it need not be trained once more
+        shutil.copytree(result.run.path, study.work / letter)  # so it is not trained again
     best = result.best
     return {
         "settings": settings_of(result.run.config),
@@ -144,20 +141,20 @@ def _ordered(letters: Sequence[str]) -> list[str]:
 
 
 def _space(path: str | Path, letter: str, common: Mapping[str, Any], own: Any) -> Space:
-    """What stands in the letter's own tables takes the place of what all share."""
+    """The common space with the changes of one model."""
     try:
         if not isinstance(own, Mapping) or set(own) - {"fixed", "space"}:
             raise ConfigError(f"[{letter}] has the tables {letter}.fixed and {letter}.space only")
         tables = {**common, "fixed": dict(common.get("fixed", {})), "space": {}}
         for part in (common, own):
             if "model" in {**part.get("fixed", {}), **part.get("space", {})}:
-                raise ConfigError("the study says which model it is; take it out")
+                raise ConfigError("the study chooses the model; take it out")
         tables["space"] = dict(common.get("space", {}))
         for name, other in (("fixed", "space"), ("space", "fixed")):
             for key, value in own.get(name, {}).items():
                 tables[other].pop(key, None)
                 tables[name][key] = value
-        tables["fixed"]["model"] = family(NAMES[letter]).name
+        tables["fixed"]["model"] = NAMES[letter]
         return make_space(tables)
     except ConfigError as error:
         raise ConfigError(f"{path}, {NAMES[letter]}: {error}") from None

@@ -1,13 +1,13 @@
-"""The paper's tables, with the published figures and ours side by side, in Markdown."""
+"""The paper's tables in Markdown, with published figures and ours side by side."""
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from bilink.data.statistics import CATEGORIES
-from bilink.models.scorer import SIDES
-from bilink.study.wang2018 import LIKE, NAMES, PAPERS, Study, combos, published
+from study.wang2018 import LIKE, NAMES, PAPERS, Study, combos, published
 
+SIDES = ("head", "tail")  # as in the results of an evaluation
+CATEGORIES = ("1-1", "1-N", "N-1", "N-N")
 NOTHING = "–"
 FITS = ("paper", "stack", "best", "average", "platt")  # in the order of the tables
 
@@ -19,11 +19,11 @@ class Piece:
     name: str  # letters: "H", "R+H+T"
     recipe: str
     method: str | None  # of an ensemble
-    found: dict[str, Any]  # what was measured
+    found: dict[str, Any]  # its results
 
     @property
     def title(self) -> str:
-        """As a row of a table is called."""
+        """The head of its row in a table."""
         how = f" ({self.method})" if self.method else ""
         return f"{NAMES.get(self.name, self.name)}, {self.recipe}{how}"
 
@@ -153,8 +153,8 @@ def _classification(studies: Sequence[Study]) -> str:
     for piece in pieces(studies):
         kinds = ("classification_any_entity", "classification")
         ours = [piece.found[kind]["accuracy"] for kind in kinds]
-        said = f"{theirs[piece.name]:.1f}" if piece.name in theirs else NOTHING
-        rows.append([piece.title, said, *(f"{100 * x:.1f}" for x in ours)])
+        printed = f"{theirs[piece.name]:.1f}" if piece.name in theirs else NOTHING
+        rows.append([piece.title, printed, *(f"{100 * x:.1f}" for x in ours)])
     return table(("", "published", "any entity", "in position"), rows)
 
 
@@ -163,11 +163,11 @@ def _significance(studies: Sequence[Study]) -> str:
     for piece in pieces(studies):
         if piece.method != "stack":
             continue
-        for rival, test in piece.found["against"].items():
+        for other, test in piece.found["against"].items():
             low, high = test["interval95"]
             rows.append(
                 [
-                    f"{piece.title} against {NAMES.get(rival, rival)}",
+                    f"{piece.title} against {NAMES.get(other, other)}",
                     f"{test['difference']:+.4f}",
                     f"{low:+.4f} to {high:+.4f}",
                     f"{test['p_value']:.4f}",

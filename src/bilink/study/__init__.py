@@ -1,1 +1,0 @@
-"""Experimental studies, from the data to the tables."""
