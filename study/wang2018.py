@@ -220,12 +220,8 @@ def settings_of(config: RunConfig) -> dict[str, Any]:
     """
     training = config.training.to_dict()
     defaults = (MarginConfig if "margin" in training else SoftmaxConfig)().to_dict()
-    # Keys are those of version 0.1.0, whose config had the defaults of margin training.
-    defaults |= {"loss": "margin", "negatives": 1}
-    former = {"queries": "questions", "answers_per_query": "together", "rounding": "grain"}
-    changed = {
-        former.get(name, name): value for name, value in training.items() if value != defaults[name]
-    }
+    defaults |= {"loss": "margin", "negatives": 1}  # as in version 0.1.0, so that keys stay
+    changed = {name: value for name, value in training.items() if value != defaults[name]}
     if "regularization" in changed:
         changed["regularization"] = {"kind": "l2", **training["regularization"]}
     return {"model": config.model, "dim": config.dim, **changed}
@@ -288,9 +284,25 @@ def read_toml(name: str) -> dict[str, Any]:
 
 
 def key_of(determined_by: Mapping[str, Any]) -> str:
-    """A hash of everything that determines a piece."""
-    text = json.dumps({**determined_by, "bilink": bilink.__version__}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """A hash of everything that determines a piece, with the names that options once had."""
+    named = _formerly({**determined_by, "bilink": bilink.__version__})
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:16]
+
+
+_FORMER = {
+    "queries": "questions",
+    "answers_per_query": "together",
+    "rounding": "grain",
+    "random_negatives": "random_rivals",
+    "hard_negatives": "hard_rivals",
+}
+
+
+def _formerly(value: Any) -> Any:
+    """The same with the option names of version 0.1.0, so that pieces made by it stay valid."""
+    if isinstance(value, Mapping):
+        return {_FORMER.get(key, key): _formerly(item) for key, item in value.items()}
+    return value
 
 
 def _without_relations(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,19 @@
-"""Rooms import from rooms before them only, heavy friends wait outside, the front door opens."""
+"""Packages import from those before them only, heavy ones in one place; public names resolve."""
 
 import ast
+import importlib
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import bilink
 
 ROOT = Path(bilink.__file__).parent
-ROOMS = [  # a room may import from itself and from those before it
-    "cellar",
+PACKAGES = [  # a package may import from itself and from those before it
+    "foundations",
     "data",
     "models",
-    "ranking",
     "training",
     "evaluation",
     "ensembles",
@@ -24,13 +25,12 @@ ROOMS = [  # a room may import from itself and from those before it
     "serving",
     "cli",
 ]
-CELLAR = {"errors", "_jit", "_instructions", "_extras", "_files"}
 
 
-def room(module):
-    """The room of ``bilink.x.y``; the package itself lends its version to everyone."""
+def package(module):
+    """The package of ``bilink.x.y``; the top level lends its version to everyone."""
     part = module.split(".")[1] if "." in module else ""
-    return "cellar" if part in CELLAR or not part else part
+    return "foundations" if part == "errors" or part[:1] in ("_", "") else part
 
 
 def imports(path):
@@ -41,24 +41,26 @@ def imports(path):
             yield from (alias.name for alias in node.names)
 
 
-def test_arrows_between_rooms_point_one_way():
+def test_arrows_between_packages_point_one_way():
     wrong = []
     for path in ROOT.rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         if len(parts) == 1 and parts[0] in ("__init__", "__main__"):
-            continue  # the front door opens to all rooms
-        here = "cellar" if len(parts) == 1 else parts[0]
+            continue  # the front door opens to all packages
+        here = "foundations" if len(parts) == 1 else parts[0]
         for module in imports(path):
             if module.split(".")[0] == "bilink":
-                there = room(module)
-                if ROOMS.index(there) > ROOMS.index(here):
+                there = package(module)
+                if PACKAGES.index(there) > PACKAGES.index(here):
                     wrong.append(f"{'/'.join(parts)}.py imports {module}")
     assert not wrong
 
 
-def test_heavy_friends_are_imported_in_one_room_each():
+def test_heavy_packages_are_imported_in_one_place_each():
     homes = {
-        "numba": {"_jit", "_instructions"},
+        "numba": {"_jit"},
+        "matplotlib": {"_plot", "search"},  # where Optuna draws
+        "threadpoolctl": {"_threads"},
         "pyoxigraph": {"data"},
         "typer": {"cli"},
         "rich": {"cli"},
@@ -86,3 +88,26 @@ def test_the_front_door_opens():
     for name in bilink.__all__:
         assert getattr(bilink, name) is not None
     assert set(bilink.__all__) <= set(dir(bilink))
+
+
+def public_names():
+    for name in PACKAGES[1:]:
+        made = importlib.import_module(f"bilink.{name}")
+        yield from ((made, public) for public in made.__all__)
+
+
+def test_every_package_says_what_is_public_and_that_is_little():
+    names = list(public_names())
+    for made, public in names:
+        assert getattr(made, public) is not None, (made, public)
+        # A module of the same name would take its place once it is imported.
+        assert not isinstance(getattr(made, public), types.ModuleType), (made, public)
+    assert len(names) + len(bilink.__all__) <= 250
+
+
+def test_foundations_import_nothing_of_ours_but_each_other():
+    for path in ROOT.glob("*.py"):
+        if path.stem not in ("__init__", "__main__"):
+            for module in imports(path):
+                if module.split(".")[0] == "bilink":
+                    assert package(module) == "foundations", f"{path.name} imports {module}"
