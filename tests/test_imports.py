@@ -25,7 +25,7 @@ ROOMS = [  # a room may import from itself and from those before it
     "serving",
     "cli",
 ]
-CELLAR = {"errors", "_jit", "_instructions", "_extras", "_files"}
+CELLAR = {"errors", "_jit", "_instructions", "_extras", "_files", "_text"}
 
 
 def room(module):

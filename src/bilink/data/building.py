@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bilink._text import counted, warn
 from bilink.data.files import TripleTable
 from bilink.data.graph import SPLITS, Graph, triple_keys
-from bilink.data.notices import counted, warn
 from bilink.data.splitting import FRACTIONS, first_places, split_triples
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import DataError

@@ -10,11 +10,11 @@ from importlib import resources
 from pathlib import Path
 
 from bilink._files import user_cache
+from bilink._text import closest
 from bilink.data.download import Progress, extract, fetch, forget
 from bilink.data.folders import split_files
 from bilink.data.graph import SPLITS, Split
 from bilink.data.text import read_bytes
-from bilink.data.vocabulary import closest
 from bilink.errors import DataError
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bilink._text import counted, warn
 from bilink.data.layout import TRUTH, Layout, columns_by_letter, columns_by_name, detect
-from bilink.data.notices import counted, warn
 from bilink.data.rdf import read_rdf
 from bilink.data.text import BOM, QUOTE, QUOTING, SPACE, Fields, cut, excerpt, line_at, read_text
 from bilink.errors import DataError

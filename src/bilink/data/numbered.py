@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bilink._text import warn
 from bilink.data.files import NAMES, TripleTable, parse
 from bilink.data.graph import SPLITS
 from bilink.data.layout import Layout
-from bilink.data.notices import warn
 from bilink.data.text import cut, excerpt, line_at, read_pairs, read_text
 from bilink.errors import DataError
 

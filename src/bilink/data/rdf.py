@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bilink._extras import needs
-from bilink.data.notices import counted, warn
+from bilink._text import counted, warn
 from bilink.data.text import read_text
 from bilink.errors import DataError
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bilink.data.notices import counted, warn
+from bilink._text import counted, warn
 from bilink.errors import ConfigError
 
 FRACTIONS = (0.8, 0.1, 0.1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bilink.data.notices import counted
+from bilink._text import counted
 from bilink.errors import DataError
 
 NEWLINE, QUOTE, SPACE = 10, 34, 32

@@ -1,21 +1,19 @@
 """Names of entities or relations, and their integer ids."""
 
 import bisect
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from bilink._text import closest
 from bilink.errors import DataError
 
-CLOSE_MATCHES = 3
 _LAST = chr(0x10FFFF)  # sorts after every letter
 _SCANNED = 2000  # texts with a match somewhere inside that are looked at
-_MANY = 20_000  # names; of more, only those with the same first or last letter may be close
 _NO_LETTERS = re.compile(r"[\W_]+")
 
 
@@ -151,28 +149,6 @@ def _plain(text: str) -> str:
         parts = unicodedata.normalize("NFKD", letters)
         letters = "".join(c for c in parts if not unicodedata.combining(c))
     return _NO_LETTERS.sub(" ", letters).strip()
-
-
-def printable(text: str) -> str:
-    """``text`` without what could steer a terminal, forge a line or turn the writing around."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def closest(text: str, names: Sequence[str], n: int = CLOSE_MATCHES) -> list[str]:
-    """Up to ``n`` names that look like ``text``, without regard to case."""
-    if len(text) > 200:
-        return []
-    folded: dict[str, str] = {}
-    for name in names:
-        if abs(len(name) - len(text)) <= max(4, len(text)):
-            folded.setdefault(name.casefold(), name)
-    start = [name for key, name in folded.items() if key.startswith(text.casefold())][:n]
-    ends = text.casefold()[:1], text.casefold()[-1:]
-    near = [
-        key for key in folded if len(folded) <= _MANY or key[:1] == ends[0] or key[-1:] == ends[1]
-    ]
-    close = difflib.get_close_matches(text.casefold(), near, n=n, cutoff=0.6)
-    return list(dict.fromkeys([*start, *(folded[key] for key in close)]))[:n]
 
 
 def _short(text: str, width: int = 60) -> str:
