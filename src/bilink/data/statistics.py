@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from bilink.data.graph import SPLITS, Graph, Split
+from bilink.data.graph import SPLITS, Graph, Split, distinct
 
 Category = Literal["1-1", "1-N", "N-1", "N-N"]
 CATEGORIES: tuple[Category, ...] = ("1-1", "1-N", "N-1", "N-N")
@@ -147,7 +147,7 @@ def describe(graph: Graph) -> GraphDescription:
     n, k = len(graph.entities), len(graph.relations)
     seen = np.zeros(k, dtype=bool)
     seen[graph.train[:, 1]] = True
-    mentioned = _distinct(graph.triples[:, [0, 2]].ravel())
+    mentioned = distinct(graph.triples[:, [0, 2]].ravel())
     found = [relation.category for relation in statistics]
     return GraphDescription(
         name=graph.name,
@@ -186,7 +186,7 @@ class _Index:
         self.k = len(graph.relations)
         heads, relations, tails = graph.train.T.astype(np.int64)
         self._keys, pairs = np.unique(heads * self.n + tails, return_inverse=True)
-        self._codes = _distinct(relations * self.pairs + pairs)
+        self._codes = distinct(relations * self.pairs + pairs)
         self.relations, self.forward = np.divmod(self._codes, max(self.pairs, 1))
         self.heads, self.tails = np.divmod(self._keys[self.forward], max(self.n, 1))
 
@@ -205,14 +205,6 @@ class _Index:
         return (pairs >= 0) & (_position(self._codes, codes) >= 0)
 
 
-def _distinct(values: np.ndarray) -> np.ndarray:
-    """The distinct values, sorted; ``np.unique`` may hash, which takes ten times as long."""
-    values = np.sort(values)
-    first = np.ones(len(values), dtype=bool)
-    first[1:] = values[1:] != values[:-1]
-    return values[first]
-
-
 def _position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Where each wanted value stands among the sorted ones; -1 if it does not."""
     if not len(sorted_values):
@@ -228,7 +220,7 @@ def _sizes(index: _Index) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     def count(ends: np.ndarray) -> np.ndarray:
         width = max(index.n, 1)
-        return np.bincount(_distinct(index.relations * width + ends) // width, minlength=index.k)
+        return np.bincount(distinct(index.relations * width + ends) // width, minlength=index.k)
 
     triples = np.bincount(index.relations, minlength=index.k)
     return triples, count(index.heads), count(index.tails)
