@@ -15,6 +15,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+def shortened(text: str, width: int = 60) -> str:
+    """``text`` in quotes, safe to print on a terminal, cut where it is long."""
+    return repr(text if len(text) <= width else text[: width - 1] + "…")
+
+
 def closest(text: str, names: Sequence[str], n: int = 3) -> list[str]:
     """Up to ``n`` names that look like ``text``, without regard to case."""
     if len(text) > 200:

@@ -69,7 +69,7 @@ def build_graph(
 
 
 def _labelled(table: TripleTable | None, label: int) -> "pl.DataFrame | None":
-    """The triples with this label; None where there is no table, or where it says nothing false."""
+    """The triples with this label; None without a table, or without false triples in it."""
     if table is None or (table.labels is None and label < 0):
         return None
     return table.labelled(label)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bilink._extras import needs
-from bilink._text import counted, warn
+from bilink._text import counted, shortened, warn
 from bilink.data.text import (
     SPACE,
     TRUTH,
@@ -16,7 +16,6 @@ from bilink.data.text import (
     columns_by_letter,
     columns_by_name,
     detect,
-    excerpt,
     line_at,
     read_text,
 )
@@ -81,7 +80,7 @@ def _read_table(
         line = slice(start, data.index(b"\n", start))
         raise DataError(
             f"{path}:{line_at(data, start)}: expected head, relation and tail separated by tabs, "
-            f"commas, semicolons or spaces, found {excerpt(data, line)}. "
+            f"commas, semicolons or spaces, found {shortened(data[line].decode(), 120)}. "
             "If another character separates them, pass it as --separator."
         )
     table = TextTable(data, layout, path)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bilink._text import warn
+from bilink._text import shortened, warn
 from bilink.data.files import NAMES, TripleTable, read_triples
 from bilink.data.graph import SPLITS, Split
-from bilink.data.text import Layout, TextTable, excerpt, read_pairs, read_text
+from bilink.data.text import Layout, TextTable, read_pairs, read_text
 from bilink.errors import DataError
 
 SPLIT_FILE = re.compile(
@@ -24,6 +24,7 @@ Labels = dict[str, str]
 Folder = tuple[list[TripleTable | None], Labels, Labels]
 Names = dict[str, np.ndarray]  # by kind, the names in the order of their indexes
 KINDS = ("entity", "relation")
+_DIGITS = 20  # more are no index; Python refuses to convert some thousands of them
 
 
 def read_folder(folder: Path, **options: Any) -> Folder:
@@ -45,7 +46,7 @@ def read_folder(folder: Path, **options: Any) -> Folder:
 
 
 def split_of(file_name: str) -> Split | None:
-    """The split that a file's name announces."""
+    """The split that a file's name stands for; None for another file."""
     match = SPLIT_FILE.fullmatch(file_name.casefold())
     if match is None or match[2] in NOT_TRIPLES:
         return None
@@ -86,8 +87,8 @@ def _is_openke(folder: Path) -> bool:
     return all((folder / f"{f}2id.txt").exists() for f in ("train", *KINDS))
 
 
-def _read_libkge(folder: Path) -> tuple[list[TripleTable | None], dict[str, str], dict[str, str]]:
-    """Triples (head, relation, tail) of indexes, "index, tab, name", and labels the same way."""
+def _read_libkge(folder: Path) -> Folder:
+    """Triples of indexes (head, relation, tail); names and labels are lines "index, tab, name"."""
     names, labels = {}, {}
     for kind in KINDS:
         path = folder / f"{kind}_ids.del"
@@ -106,7 +107,7 @@ def _read_libkge(folder: Path) -> tuple[list[TripleTable | None], dict[str, str]
 
 
 def _read_openke(folder: Path) -> list[TripleTable | None]:
-    """A count in each first line; triples (head, tail, relation); names before their indexes."""
+    """Triples of indexes (head, tail, relation); names are lines "name, index"; counts first."""
     names = {}
     for kind in KINDS:
         path = folder / f"{kind}2id.txt"
@@ -121,10 +122,11 @@ def _by_index(pairs: list[tuple[str, str]], path: Path) -> np.ndarray:
     """Names in the order of their indexes, which must be 0..n-1, each once."""
     names = np.empty(len(pairs), dtype=object)
     for index, name in pairs:
-        if not (index.isdecimal() and int(index) < len(pairs)) or names[int(index)] is not None:
+        known = index.isdecimal() and len(index) < _DIGITS and int(index) < len(pairs)
+        if not known or names[int(index)] is not None:
             raise DataError(
-                f"{path}: the index {index!r} of {name!r} is not one of 0 to {len(pairs) - 1}, "
-                "each used once"
+                f"{path}: the index {shortened(index)} of {shortened(name)} is not one of 0 to "
+                f"{len(pairs) - 1}, each used once"
             )
         names[int(index)] = name
     if len(set(names)) < len(names) or "" in names:
@@ -152,7 +154,7 @@ def _table(
         wrong = (ids < 0) | (ids >= len(names[kind]))
         if wrong.any():
             place, index = table.field(int(wrong.argmax()), i)
-            raise DataError(f"{place}: there is no {kind} with the index {index!r}")
+            raise DataError(f"{place}: there is no {kind} with the index {shortened(index)}")
         series.append(pl.Series(name, names[kind].tolist(), dtype=pl.String).gather(ids))
     return TripleTable(pl.DataFrame(series))
 
@@ -166,14 +168,15 @@ def _index_text(path: Path, first_line: bool) -> bytes:
 
 
 def _after_count(data: bytes, path: Path) -> bytes:
-    """The lines after the first, which must be a number, and should be theirs."""
+    """The lines after the first, which must be a number and should be the number of the others."""
     count, _, rest = data.partition(b"\n")
     if not count.strip().isdigit():
         raise DataError(
             f"{path}:1: the first line of an OpenKE file is the number of lines that follow, "
-            f"found {excerpt(data, slice(0, len(count)))}; add it"
+            f"found {shortened(count.decode())}; add it"
         )
     lines = len([line for line in rest.split(b"\n") if line.strip()])
-    if int(count) != lines:
-        warn(f"{path}: the first line says {count.decode()!r}, but {lines:,} lines follow")
+    if len(count) >= _DIGITS or int(count) != lines:
+        said = shortened(count.decode())
+        warn(f"{path}: the first line says {said}, but {lines:,} lines follow")
     return rest

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bilink._text import counted
+from bilink._text import counted, shortened
 from bilink.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -105,12 +105,6 @@ def _refuse_other_encodings(data: bytes, path: Path) -> None:
 def line_at(data: bytes, offset: int) -> int:
     """The line number, from 1, of the byte at ``offset``."""
     return data.count(b"\n", 0, offset) + 1
-
-
-def excerpt(data: bytes, line: slice, width: int = 120) -> str:
-    """The bytes of ``line`` in quotes, cut where they are long."""
-    text = data[line].decode(errors="replace")
-    return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
@@ -281,7 +275,7 @@ def _wrong_width(
     return DataError(
         f"{path}:{line_at(data, line.start)}: expected {expected} separated by "
         f"{named.get(separator, repr(separator))}, found {counted(found, 'field')}: "
-        f"{excerpt(data, line)}"
+        f"{shortened(data[line].decode(), 120)}"
         + (f" (and {counted(more, 'more line')} like it)" if more else "")
         + f". {remedy}."
     )
