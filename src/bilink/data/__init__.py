@@ -1,36 +1,25 @@
 """From files to integer arrays: graphs, their index of facts, negatives, catalogue, statistics."""
 
-from bilink.data.files import read_triples
-from bilink.data.graph import SPLITS, Graph
-from bilink.data.index import FactIndex, KnownAnswers, known_answers
-from bilink.data.loading import graph_from_triples, load_graph, write_graph_files
-from bilink.data.negatives import sample_negatives
-from bilink.data.statistics import (
-    categories,
-    describe,
-    leakage,
-    related_relations,
-    relation_statistics,
-    symmetry,
-)
-from bilink.data.vocabulary import Vocabulary
+from bilink._lazy import lazy
 
-__all__ = [
-    "SPLITS",
-    "FactIndex",
-    "Graph",
-    "KnownAnswers",
-    "Vocabulary",
-    "categories",
-    "describe",
-    "graph_from_triples",
-    "known_answers",
-    "leakage",
-    "load_graph",
-    "read_triples",
-    "related_relations",
-    "relation_statistics",
-    "sample_negatives",
-    "symmetry",
-    "write_graph_files",
-]
+_HOMES = {
+    "SPLITS": "graph",
+    "FactIndex": "index",
+    "Graph": "graph",
+    "KnownAnswers": "index",
+    "Vocabulary": "vocabulary",
+    "categories": "statistics",
+    "describe": "statistics",
+    "graph_from_triples": "loading",
+    "known_answers": "index",
+    "leakage": "statistics",
+    "load_graph": "loading",
+    "read_triples": "files",
+    "related_relations": "statistics",
+    "relation_statistics": "statistics",
+    "sample_negatives": "negatives",
+    "symmetry": "statistics",
+    "write_graph_files": "loading",
+}
+__all__ = list(_HOMES)
+__getattr__ = lazy(__name__, _HOMES)
