@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import bilink
-from bilink.data.index import KnownAnswers
+from bilink.data.index import FactIndex
 from bilink.data.vocabulary import Vocabulary
 from bilink.runs.job import prepare
 
@@ -80,7 +80,7 @@ def reciprocal_ranks(run, graph, facts):
         return rows[(rows >= 0).all(axis=1)].astype(np.int32)
 
     sizes = len(run.graph.entities), len(run.graph.relations)
-    known = {side: KnownAnswers.of(renamed(graph.triples), side, *sizes) for side in SIDES}
+    known = FactIndex(renamed(graph.triples), *sizes)
     found = bilink.rank_entities(
         run.scorer, run.graph, "test", triples=renamed(facts), known=known, threads=1
     )

@@ -179,6 +179,34 @@ def test_any_names_survive_a_tsv_file(tmp_path, triples):
         assert rows(path, separator="tab", header=False, columns="hrt") == triples
 
 
+def naive(lines):
+    """The rows of a TSV file line by line, or the number of the first line at fault."""
+    found = [(number, line.split("\t")) for number, line in enumerate(lines, start=1) if line]
+    ragged = [number for number, fields in found if len(fields) != 3]
+    if ragged:
+        return ragged[0]
+    empty = [number for column in range(3) for number, fields in found if not fields[column]]
+    return empty[0] if empty else [tuple(fields) for _, fields in found]
+
+
+@round_trip
+@given(st.lists(st.text(st.sampled_from('ab\t"'), max_size=7), min_size=1, max_size=6))
+def test_any_text_of_tabs_is_read_as_line_by_line(tmp_path, lines):
+    path = write(tmp_path / "x.tsv", "\n".join(lines))
+    assume(path.read_bytes().strip())
+    expected = naive(lines)
+    if isinstance(expected, list):
+        assert rows(path, separator="tab", header=False, columns="hrt") == expected
+    else:
+        with pytest.raises(DataError, match=rf"x.tsv:{expected}: "):
+            rows(path, separator="tab", header=False, columns="hrt")
+
+
+def test_a_name_that_is_a_carriage_return_alone_is_empty(tmp_path):
+    with pytest.raises(DataError, match=r"x.tsv:2: the tail is empty"):
+        rows(write(tmp_path / "x.tsv", "a\tr\tb\na\tr\t\r\r\n"))
+
+
 @round_trip
 @given(triples=triples_of(csv_names))
 def test_any_names_survive_a_quoted_csv_file(tmp_path, triples):
@@ -240,11 +268,6 @@ def test_a_bad_rdf_line_is_named(tmp_path):
 
 @pytest.mark.parametrize("labels", [[1, -1, 0], [1.0, -1.0, None]])
 def test_parquet_labels_that_are_neither_1_nor_minus_1_are_refused(tmp_path, labels):
-    import polars as pl
-
-    from bilink.data.files import read_triples
-    from bilink.errors import DataError
-
     frame = pl.DataFrame(
         {"head": ["a"] * 3, "relation": ["r"] * 3, "tail": ["b", "c", "d"], "label": labels}
     )

@@ -167,6 +167,26 @@ def test_folders_of_indexes_that_lack_their_names_or_counts_are_refused(tmp_path
         load_graph(tmp_path)
 
 
+def test_an_index_or_a_count_of_thousands_of_digits_is_refused_like_any_other(tmp_path):
+    long = "9" * 5000
+    folder = make(
+        tmp_path / "g",
+        entity2id__txt=f"2\na\t0\nb\t{long}\n",
+        relation2id__txt="1\nr\t0\n",
+        train2id__txt="1\n0 1 0\n",
+    )
+    with pytest.raises(DataError, match=r"entity2id\.txt: the index '9{59}…' of 'b'"):
+        load_graph(folder)
+    make(folder, entity2id__txt="2\na\t0\nb\t1\n", train2id__txt=f"1\n0 {long} 0\n")
+    with pytest.raises(
+        DataError, match=r"train2id\.txt:2: there is no entity with the index '9{59}…'"
+    ):
+        load_graph(folder)
+    make(folder, train2id__txt=f"{long}\n0 1 0\n")
+    with pytest.warns(DataWarning, match=r"first line says '9{59}…', but 1 lines|no .* split"):
+        load_graph(folder)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")

@@ -1,11 +1,11 @@
-"""Dealing triples into train, valid and test."""
+"""Splitting triples into train, valid and test."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bilink.data.splitting import split_triples
+from bilink.data.building import split_triples
 from bilink.errors import ConfigError, DataWarning
 
 

@@ -16,6 +16,7 @@ from bilink.data.statistics import (
     leakage,
     related_relations,
     relation_statistics,
+    symmetry,
 )
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import DataError, DataWarning
@@ -120,8 +121,9 @@ def test_the_statistics_of_relations_agree_with_sets(graph):
 
 
 @given(graphs())
-def test_categories_are_those_of_the_statistics(graph):
+def test_categories_and_symmetry_are_those_of_the_statistics(graph):
     assert categories(graph) == [relation.category for relation in relation_statistics(graph)]
+    assert symmetry(graph) == [relation.symmetry for relation in relation_statistics(graph)]
 
 
 @given(graphs(), THRESHOLDS)

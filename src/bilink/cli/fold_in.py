@@ -24,8 +24,8 @@ def fold_in(
 
     - `bilink fold-in runs/first --triples new.tsv --out runs/more`
     """
+    from bilink._text import counted
     from bilink.data.files import read_triples
-    from bilink.data.notices import counted
     from bilink.runs.loading import load
 
     before = load(run)

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bilink._extras import needs
-from bilink.data.vocabulary import printable
+from bilink._text import printable
 from bilink.errors import ConfigError, RunError
 
 console = Console()

@@ -1,21 +1,22 @@
-"""From tables of names to a Graph: numbering, and the checks that every graph goes through."""
+"""From tables of names to a Graph: numbering, splitting, and the checks of every graph."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bilink._text import counted, warn
 from bilink.data.files import TripleTable
-from bilink.data.graph import SPLITS, Graph, triple_keys
-from bilink.data.notices import counted, warn
-from bilink.data.splitting import FRACTIONS, first_places, split_triples
+from bilink.data.graph import SPLITS, Graph, distinct, triple_keys
+from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
-from bilink.errors import DataError
+from bilink.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
 Labels = Mapping[str, str]
+FRACTIONS = (0.8, 0.1, 0.1)  # of train, valid and test
 
 
 def build_graph(
@@ -44,7 +45,9 @@ def build_graph(
     sizes = len(entities), len(relations)
     _check_size(*sizes, name)
     titles = [name] if single else [*SPLITS, *(f"{split}, labelled -1" for split in negatives)]
-    parts = [_distinct(part, *sizes, title) for part, title in zip(parts, titles, strict=True)]
+    parts = [
+        _without_repetitions(part, *sizes, title) for part, title in zip(parts, titles, strict=True)
+    ]
     if single:
         parts = list(split_triples(parts[0], *sizes, fractions, seed))
     if not len(parts[0]):
@@ -66,7 +69,7 @@ def build_graph(
 
 
 def _labelled(table: TripleTable | None, label: int) -> "pl.DataFrame | None":
-    """The triples with this label; None where there is no table, or where it says nothing false."""
+    """The triples with this label; None without a table, or without false triples in it."""
     if table is None or (table.labels is None and label < 0):
         return None
     return table.labelled(label)
@@ -130,20 +133,16 @@ def _check_size(n_entities: int, n_relations: int, name: str) -> None:
         )
 
 
-def _distinct(triples: np.ndarray, n_entities: int, n_relations: int, where: str) -> np.ndarray:
+def _without_repetitions(
+    triples: np.ndarray, n_entities: int, n_relations: int, where: str
+) -> np.ndarray:
     """``triples`` without repetitions, in the order of first appearance."""
     keys = triple_keys(triples, n_entities, n_relations)
-    repeated = len(keys) - _count_distinct(keys)
+    repeated = len(keys) - len(distinct(keys))
     if not repeated:
         return triples
     warn(f"{where}: dropped {counted(repeated, 'repeated triple')}")
     return triples[np.sort(np.unique(keys, return_index=True)[1])]
-
-
-def _count_distinct(values: np.ndarray) -> int:
-    """Many times faster than ``len(np.unique(values))``, which builds a hash table."""
-    ordered = np.sort(values)
-    return len(values) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _only(names: "pl.Series", labels: Labels | None) -> dict[str, str]:
@@ -157,22 +156,21 @@ def _warn_of_splits(graph: Graph) -> None:
     for split in ("valid", "test"):
         if not len(graph.split(split)):
             warn(f"{graph.name}: there is no {split} split; `bilink data split` can make one")
-    sizes = len(graph.entities), len(graph.relations)
-    keys = triple_keys(graph.triples, *sizes)
-    shared = len(keys) - _count_distinct(keys)
+    index = known_answers(graph, SPLITS)
+    shared = len(graph.triples) - index.count
     if shared:
         warn(
             f"{graph.name}: {counted(shared, 'triple stands', 'triples stand')} in more than one "
             "split and were left there, which flatters any model; see `bilink data describe`"
         )
-    false = sum(int(np.isin(triple_keys(t, *sizes), keys).sum()) for t in graph.negatives.values())
+    false = sum(int(index.holds(triples).sum()) for triples in graph.negatives.values())
     if false:
         warn(
             f"{graph.name}: {counted(false, 'triple is', 'triples are')} labelled -1 but true in "
             "some split, and were left so"
         )
     unseen = len(graph.unseen_entities)
-    new_relations = len(graph.relations) - _count_distinct(graph.train[:, 1])
+    new_relations = len(graph.relations) - len(distinct(graph.train[:, 1]))
     for n, noun, plural in ((unseen, "entity", "entities"), (new_relations, "relation", None)):
         if n:
             warn(
@@ -183,7 +181,7 @@ def _warn_of_splits(graph: Graph) -> None:
 
 def _warn_of_swapped_columns(graph: Graph) -> None:
     """Warn where the second column looks like one of entities."""
-    heads, tails = (_count_distinct(graph.triples[:, column]) for column in (0, 2))
+    heads, tails = (len(distinct(graph.triples[:, column])) for column in (0, 2))
     n, fewest = len(graph.relations), min(heads, tails)
     shared = len(set(graph.relations.names).intersection(graph.entities.names))
     if n > max(100, 5 * fewest) or (n > 1.5 * fewest and shared > n / 2):
@@ -191,3 +189,68 @@ def _warn_of_swapped_columns(graph: Graph) -> None:
             f"{graph.name}: {n:,} relations but only {heads:,} heads and {tails:,} tails; if the "
             "columns are in another order, pass --columns, for example --columns htr"
         )
+
+
+def split_triples(
+    triples: np.ndarray,
+    n_entities: int,
+    n_relations: int,
+    fractions: tuple[float, float, float] = FRACTIONS,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Split distinct ``triples`` at random so that train mentions every entity and relation.
+
+    In a random order, the first triple of each entity and of each relation stays in train; valid
+    and test are drawn from the others.  Each part keeps the order of ``triples``.  Linear in the
+    number of triples; equal arguments give equal parts.
+    """
+    valid_share, test_share = _check_fractions(fractions)
+    if seed < 0:
+        raise ConfigError(f"seed must be at least 0, not {seed}")
+    n = len(triples)
+    order = np.random.default_rng(seed).permutation(n)
+    free = order[~_first_mentions(triples[order], n_entities, n_relations)]
+    wanted = np.array([round(n * valid_share), round(n * test_share)])
+    if wanted.sum() > len(free):
+        valid = round(len(free) * wanted[0] / wanted.sum())
+        warn(
+            f"only {counted(len(free), 'triple')} of {n:,} can be held out, not {wanted.sum():,}: "
+            "every entity and relation must keep one in train"
+        )
+        wanted = np.array([valid, len(free) - valid])
+    part = np.zeros(n, dtype=np.int8)
+    part[free[: wanted[0]]] = 1
+    part[free[wanted[0] : wanted.sum()]] = 2
+    return triples[part == 0], triples[part == 1], triples[part == 2]
+
+
+def _check_fractions(fractions: tuple[float, float, float]) -> tuple[float, float]:
+    train, valid, test = fractions
+    if not (train > 0 and valid >= 0 and test >= 0 and abs(train + valid + test - 1) < 1e-6):
+        raise ConfigError(
+            f"fractions of train, valid and test must be positive and add up to 1, not {fractions}"
+        )
+    return valid, test
+
+
+def _first_mentions(triples: np.ndarray, n_entities: int, n_relations: int) -> np.ndarray:
+    """Which rows are the first to mention some entity or some relation."""
+    first = np.zeros(len(triples), dtype=bool)
+    if len(triples):
+        first[first_rows(triples[:, [0, 2]], n_entities)] = True
+        first[first_rows(triples[:, [1]], n_relations)] = True
+    return first
+
+
+def first_rows(ids: np.ndarray, n: int) -> np.ndarray:
+    """The first row of ``ids`` (rows, k) that holds each of the ids 0..n-1 that occur."""
+    places = first_places(ids.ravel(), n)
+    return places[places < ids.size] // ids.shape[1]
+
+
+def first_places(ids: np.ndarray, n: int) -> np.ndarray:
+    """The first position of each of the ids 0..n-1; ``len(ids)`` for one that does not occur."""
+    places = np.full(n, len(ids), dtype=np.int64)
+    # Assigned back to front: where an id repeats, its first position is written last.
+    places[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)
+    return places

@@ -1,4 +1,4 @@
-"""Graphs that are known by name: where they come from, and how to tell that they are intact."""
+"""Graphs that are known by name: where they come from, and checksums of their files."""
 
 import hashlib
 import os
@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bilink._files import user_cache
-from bilink.data.download import Progress, extract, fetch, forget
+from bilink._text import closest
 from bilink.data.folders import split_files
 from bilink.data.graph import SPLITS, Split
 from bilink.data.text import read_bytes
-from bilink.data.vocabulary import closest
 from bilink.errors import DataError
+
+if TYPE_CHECKING:
+    from bilink.data.download import Progress
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ def is_here(name: str) -> bool:
 
 
 def verify(name: str) -> Path:
-    """Compare the checksums of a graph on this machine; return its folder, or raise."""
+    """The folder of a graph on this machine, after its checksums were compared."""
     known, folder = entry(name), resolve(name)
     if known.sha256 is None:
         return folder
@@ -216,8 +219,11 @@ def verify(name: str) -> Path:
     return folder
 
 
-def get(name: str, *, progress: Progress | None = None) -> Path:
-    """Download a graph into the cache unless it is on this machine; return its folder, verified."""
+def get(name: str, *, progress: "Progress | None" = None) -> Path:
+    """The verified folder of a graph, which is downloaded unless it is on this machine."""
+    # Imported here, because the network modules of Python take longer to load than all of data.
+    from bilink.data.download import extract, fetch, forget
+
     known = entry(name)
     if is_here(name):
         return verify(name)
@@ -242,7 +248,7 @@ def get(name: str, *, progress: Progress | None = None) -> Path:
 
 
 def _install(splits: Mapping[Split, bytes], folder: Path) -> Path:
-    """Write all files under a temporary name, then rename: there is never half a graph."""
+    """Write all files to a temporary folder, then rename it, so that no graph is incomplete."""
     temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     try:
         for split, data in splits.items():

@@ -1,4 +1,4 @@
-"""Fetching an archive and taking the splits out of it, with trust in neither."""
+"""Fetching an archive and taking the splits out of it; neither server nor archive is trusted."""
 
 import hashlib
 import http.client
@@ -28,7 +28,7 @@ UNPACKED_LIMIT = 1 << 30
 
 
 class _Interrupted(Exception):
-    """The connection failed; another attempt may go on from here."""
+    """The connection failed; another attempt may continue from here."""
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
@@ -38,7 +38,7 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch(url: str, path: Path, progress: Progress | None = None) -> None:
-    """Download ``url`` to ``path``, going on where an earlier attempt stopped."""
+    """Download ``url`` to ``path``; continue where an earlier attempt stopped."""
     _check_url(url)
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -49,7 +49,7 @@ def fetch(url: str, path: Path, progress: Progress | None = None) -> None:
             if error.code < 500 and error.code not in (408, 416, 429):
                 raise DataError(f"{url}: the server answers {error.code} {error.reason}") from None
             reason: Exception = error
-            if error.code == 416:  # what we have does not fit what they have
+            if error.code == 416:  # the part on disk does not fit the server's file
                 forget(path)
         except (_Interrupted, OSError, http.client.HTTPException) as error:
             reason = error
@@ -113,14 +113,14 @@ def _note(path: Path) -> Path:
 
 
 def _note_version(url: str, path: Path, headers: Mapping[str, str]) -> None:
-    """Remember which version of which file the part belongs to; a weak tag cannot be resumed."""
+    """Note which version of which file the part belongs to; weak tags do not allow resuming."""
     tag = headers.get("ETag", "")
     version = tag if tag.startswith('"') else headers.get("Last-Modified")
     _note(path).write_text(json.dumps({"url": url, "version": version}), encoding="utf-8")
 
 
 def _version_of_part(url: str, path: Path) -> str:
-    """The version to go on with, or "" to start afresh."""
+    """The version of the part on disk; "" if the download has to start again."""
     try:
         note = json.loads(_note(path).read_text(encoding="utf-8"))
         return note["version"] or "" if note["url"] == url and path.stat().st_size else ""
@@ -137,8 +137,8 @@ def forget(path: Path) -> None:
 def extract(archive: Path, sha256: Mapping[Split, str]) -> dict[Split, bytes]:
     """The splits in a tar archive whose checksums are right, lines ending in LF.
 
-    Nothing is unpacked to disk and no name in the archive is used as a path: members are read in
-    memory, and one counts when its name says which split it is and its checksum agrees.
+    Nothing is unpacked to disk and no name in the archive is used as a path: members are read into
+    memory, and one is taken if its name says which split it is and its checksum agrees.
     """
     splits: dict[Split, bytes] = {}
     unpacked = 0

@@ -1,21 +1,32 @@
 """One file of triples, in any of the formats that bilink reads."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bilink.data.layout import TRUTH, Layout, columns_by_letter, columns_by_name, detect
-from bilink.data.notices import counted, warn
-from bilink.data.rdf import read_rdf
-from bilink.data.text import BOM, QUOTE, QUOTING, SPACE, Fields, cut, excerpt, line_at, read_text
+from bilink._extras import needs
+from bilink._text import counted, shortened, warn
+from bilink.data.text import (
+    SPACE,
+    TRUTH,
+    TextTable,
+    columns_by_letter,
+    columns_by_name,
+    detect,
+    line_at,
+    read_text,
+)
 from bilink.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
 NAMES = ("head", "relation", "tail")
+# The random name that the RDF parser gives to []: 128 bits in hexadecimal, without leading zeros.
+GENERATED = re.compile(r"[0-9a-f]{24,32}")
 
 
 @dataclass(frozen=True)
@@ -53,13 +64,15 @@ def read_triples(
     if kind in ("parquet", "pq"):
         return _read_parquet(path, columns)
     if kind in ("nt", "ttl"):
-        return TripleTable(read_rdf(path, kind))
+        return TripleTable(_read_rdf(path, kind))
     return _read_table(path, columns, separator, header)
 
 
 def _read_table(
     path: Path, columns: str | None, separator: str | None, header: bool | None
 ) -> TripleTable:
+    import polars as pl
+
     data = read_text(path)
     layout = detect(data, columns, separator, header)
     if layout is None:
@@ -67,45 +80,41 @@ def _read_table(
         line = slice(start, data.index(b"\n", start))
         raise DataError(
             f"{path}:{line_at(data, start)}: expected head, relation and tail separated by tabs, "
-            f"commas, semicolons or spaces, found {excerpt(data, line)}. "
+            f"commas, semicolons or spaces, found {shortened(data[line].decode(), 120)}. "
             "If another character separates them, pass it as --separator."
         )
-    fields = cut(data, layout.separator, layout.width, path)
-    _check_names(data, fields, layout, path)
-    table = parse(data, fields, layout)
-    table = table.slice(int(layout.header))
-    frame = table.select(
-        table.to_series(i).alias(name) for i, name in zip(layout.order, NAMES, strict=True)
+    table = TextTable(data, layout, path)
+    frame = pl.DataFrame(
+        [table.column(i, name) for i, name in zip(layout.order, NAMES, strict=True)]
     )
-    assert not any(column.has_nulls() for column in frame), "empty names were refused above"
+    if not table.regular or _has_spaces_at_edges(frame):
+        _check_names(table, frame)
     if layout.truth is None:
         return TripleTable(frame)
-    labels, bad = _truth(table.to_series(layout.truth))
+    labels, bad = _truth(table.column(layout.truth, "label"))
     if bad is not None:
-        at = int(fields.starts[bad + layout.header, layout.truth])
-        label = data[at : int(fields.ends[bad + layout.header, layout.truth])].decode()
-        raise DataError(
-            f"{path}:{line_at(data, at)}: the label of a triple must be 1 or -1, not {label!r}"
-        )
+        place, label = table.field(bad, layout.truth)
+        raise DataError(f"{place}: the label of a triple must be 1 or -1, not {label!r}")
     return TripleTable(frame, labels)
 
 
-def _check_names(data: bytes, fields: Fields, layout: Layout, path: Path) -> None:
+def _has_spaces_at_edges(frame: "pl.DataFrame") -> bool:
+    return any((x.str.starts_with(" ") | x.str.ends_with(" ")).any() for x in frame)
+
+
+def _check_names(table: TextTable, frame: "pl.DataFrame") -> None:
     """Refuse empty names, and warn of spaces at their edges, which are easily a mistake."""
-    raw = np.frombuffer(data, dtype=np.uint8)
+    raw, layout = np.frombuffer(table.data, dtype=np.uint8), table.layout
     spaced, where = 0, -1
     for column, name in zip(layout.order, NAMES, strict=True):
-        starts = fields.starts[layout.header :, column]
-        ends = fields.ends[layout.header :, column]
-        empty = starts == ends
-        if layout.separator in QUOTING:
-            empty |= (ends - starts == 2) & (raw[starts] == QUOTE)
+        starts = table.fields.starts[layout.header :, column]
+        ends = table.fields.ends[layout.header :, column]
+        empty = _missing(frame[name])
         if empty.any():
-            at = int(starts[empty.argmax()])
+            more = f" ({counted(int(empty.sum()), 'line')} in all)" if empty.sum() > 1 else ""
             raise DataError(
-                f"{path}:{line_at(data, at)}: the {name} is empty; give it a name or remove the "
-                "line"
-                + (f" ({counted(int(empty.sum()), 'line')} in all)" if empty.sum() > 1 else "")
+                f"{table.place(int(starts[empty.argmax()]))}: the {name} is empty; give it a name "
+                f"or remove the line{more}"
             )
         edge = (raw[starts] == SPACE) | (raw[ends - 1] == SPACE)
         if edge.any():
@@ -113,28 +122,9 @@ def _check_names(data: bytes, fields: Fields, layout: Layout, path: Path) -> Non
             spaced, where = spaced + int(edge.sum()), min(first, where) if spaced else first
     if spaced:
         warn(
-            f"{path}:{line_at(data, where)}: {counted(spaced, 'name')} with a space at the start "
-            "or the end; the space is kept as a part of the name"
+            f"{table.place(where)}: {counted(spaced, 'name')} with a space at the start or the "
+            "end; the space is kept as a part of the name"
         )
-
-
-def parse(data: bytes, fields: Fields, layout: Layout) -> "pl.DataFrame":
-    """All columns as strings; a given schema keeps polars from seeing numbers or nulls."""
-    import polars as pl
-
-    if len(fields.blanks):
-        data = np.delete(np.frombuffer(data, np.uint8), fields.blanks).tobytes()
-    if data.startswith(BOM):  # a part of the first name; polars would take it for a mark
-        data = BOM + data
-    table = pl.read_csv(
-        data,
-        has_header=False,
-        separator=layout.separator,
-        quote_char='"' if layout.separator in QUOTING else None,
-        schema={f"column_{i}": pl.String for i in range(layout.width)},
-    )
-    assert table.height == len(fields.starts), "the two readings of the text must agree"
-    return table
 
 
 def _truth(values: "pl.Series") -> tuple[np.ndarray, int | None]:
@@ -198,7 +188,48 @@ def _names(series: "pl.Series", name: str, where: str) -> "pl.Series":
         raise DataError(
             f"{where}: column {series.name!r} holds {series.dtype}, not names"
         ) from None
-    missing = (names.is_null() | (names == "").fill_null(True)).to_numpy()
+    missing = _missing(names)
     if missing.any():
         raise DataError(f"{where}: row {int(missing.argmax()) + 1}: the {name} is missing or empty")
     return names
+
+
+def _missing(names: "pl.Series") -> np.ndarray:
+    """Which names are null or empty."""
+    return (names.is_null() | (names == "").fill_null(True)).to_numpy()
+
+
+def _read_rdf(path: Path, kind: str) -> "pl.DataFrame":
+    """The links of an RDF file; IRIs become plain strings, literals are left out with a warning."""
+    with needs("pyoxigraph", extra="rdf", purpose=f"reading {path.name}"):
+        import pyoxigraph as ox
+    import polars as pl
+
+    form = {"nt": ox.RdfFormat.N_TRIPLES, "ttl": ox.RdfFormat.TURTLE}[kind]
+    rows: list[tuple[str, str, str]] = []
+    skipped = 0
+    renamed: dict[str, str] = {}
+
+    def name(node: "ox.NamedNode | ox.BlankNode") -> str:
+        if isinstance(node, ox.NamedNode):
+            return node.value
+        if GENERATED.fullmatch(node.value):  # numbered, so that two readings agree
+            return renamed.setdefault(node.value, f"_:anonymous{len(renamed) + 1}")
+        return str(node)
+
+    things = (ox.NamedNode, ox.BlankNode)
+    try:
+        for quad in ox.parse(input=read_text(path), format=form):
+            if isinstance(quad.subject, things) and isinstance(quad.object, things):
+                rows.append((name(quad.subject), quad.predicate.value, name(quad.object)))
+            else:
+                skipped += 1
+    except SyntaxError as error:
+        raise DataError(f"{path}:{error.lineno}: {error.msg}") from None
+    if skipped:
+        warn(
+            f"{path}: left out {counted(skipped, 'triple')} whose object is a literal; "
+            "links are between entities"
+        )
+    schema = {"head": pl.String, "relation": pl.String, "tail": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")

@@ -14,22 +14,30 @@ from bilink.errors import DataError
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
-# By the side that is asked for: the columns of a triple with the given and the asked entity.
+# By the side that is asked for: the columns of the given entity and of the answer.
 COLUMNS = {"head": (2, 0), "tail": (0, 2)}
 
 
 def triple_keys(triples: np.ndarray, n_entities: int, n_relations: int) -> np.ndarray:
-    """A number for each triple, by which two of them can be compared: (h · K + r) · N + t."""
+    """One integer for each triple, equal for equal triples: (h · K + r) · N + t."""
     head, relation, tail = triples.T.astype(np.int64)
     return (head * n_relations + relation) * n_entities + tail
 
 
+def distinct(values: np.ndarray) -> np.ndarray:
+    """The distinct values, sorted; ``np.unique`` may hash, which takes ten times as long."""
+    values = np.sort(values)
+    first = np.ones(len(values), dtype=bool)
+    first[1:] = values[1:] != values[:-1]
+    return values[first]
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A knowledge graph whose triples are dealt into train, valid and test.
+    """A knowledge graph whose triples are split into train, valid and test.
 
     The arrays have shape (n, 3), int32, with columns head, relation, tail.  They are read-only.
-    ``negatives`` holds, by split, the triples that the files themselves call false.
+    ``negatives`` holds, by split, the triples that the files label as false.
     """
 
     name: str
@@ -88,7 +96,7 @@ class Graph:
             digest.update("\0".join(vocabulary.names).encode("utf-8", "surrogatepass"))
             digest.update(b"\1")
         parts = [self.split(split) for split in SPLITS]
-        if self.negatives:  # else as if there were no such thing, which there once was not
+        if self.negatives:  # without any, the hash is that of versions that knew no negatives
             parts += [self.negatives.get(split, self.train[:0]) for split in SPLITS]
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))

@@ -1,11 +1,12 @@
-"""Known answers: which tails go with (head, relation), which heads with (tail, relation)."""
+"""The index of facts: known answers of queries, facts of a relation, entities in a position."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from bilink.data.graph import COLUMNS, Graph
+from bilink.data.graph import COLUMNS, Graph, distinct, triple_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,15 +22,11 @@ class KnownAnswers:
     def of(
         cls, triples: np.ndarray, side: str, n_entities: int, n_relations: int
     ) -> "KnownAnswers":
-        """Index ``triples`` for questions about ``side``."""
+        """Index ``triples`` for queries that ask for ``side``."""
         given, answer = COLUMNS[side]
-        keys = triples[:, given].astype(np.int64) * n_relations + triples[:, 1]
-        keys *= n_entities
-        keys += triples[:, answer]
-        keys.sort()
-        keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]  # np.unique hashes, and is slower
-        answers = (keys % n_entities).astype(np.int32)
-        keys //= n_entities
+        keys = distinct(triple_keys(triples[:, [given, 1, answer]], n_entities, n_relations))
+        answers = (keys % max(n_entities, 1)).astype(np.int32)
+        keys //= max(n_entities, 1)
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         offsets = np.append(starts, len(keys)).astype(np.int64)
         return cls(n_relations, keys[starts], offsets, answers)
@@ -51,26 +48,85 @@ class KnownAnswers:
         stop = np.where(found, self.offsets[np.minimum(place + 1, len(self.offsets) - 1)], 0)
         return start, stop
 
-    def hold(self, triples: np.ndarray, side: str) -> np.ndarray:
-        """Whether each triple is among those that were indexed for ``side``."""
-        given, answer = COLUMNS[side]
-        start, stop = self.spans(triples[:, given], triples[:, 1])
-        n = int(max(self.answers.max(initial=0), triples[:, answer].max(initial=0))) + 1
-        first = np.repeat(self.offsets[:-1], np.diff(self.offsets))  # of the key of each answer
-        places = first * n + self.answers  # sorted
-        wanted = start * n + triples[:, answer]
-        at = np.minimum(np.searchsorted(places, wanted), max(len(places) - 1, 0))
-        return (stop > start) & (places[at] == wanted) if len(places) else stop > start
-
     def of_query(self, given: int, relation: int) -> np.ndarray:
-        """The known answers of one question."""
+        """The known answers of one query."""
         start, stop = self.spans(np.array([given]), np.array([relation]))
         return self.answers[start[0] : stop[0]]
 
 
-def known_answers(graph: Graph, splits: Sequence[str]) -> dict[str, KnownAnswers]:
-    """The index over ``splits`` for both sides; without splits it is empty (raw ranking)."""
-    chosen = [graph.split(split) for split in splits]
-    triples = np.concatenate(chosen) if chosen else np.empty((0, 3), dtype=np.int32)
-    sizes = (len(graph.entities), len(graph.relations))
-    return {side: KnownAnswers.of(triples, side, *sizes) for side in ("head", "tail")}
+class FactIndex(Mapping[str, KnownAnswers]):
+    """The facts among ``triples`` (which may repeat), in every way that they are looked up.
+
+    ``index["tail"]`` holds the known tails of each (head, relation), ``index["head"]`` the known
+    heads of each (tail, relation).  Each view is made when it is first used, and kept.
+    """
+
+    def __init__(self, triples: np.ndarray, n_entities: int, n_relations: int):
+        self._triples = triples
+        self._sizes = n_entities, n_relations
+        self._answers: dict[str, KnownAnswers] = {}
+
+    def __getitem__(self, side: str) -> KnownAnswers:
+        if side not in self._answers:
+            self._answers[side] = KnownAnswers.of(self._triples, side, *self._sizes)
+        return self._answers[side]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COLUMNS)
+
+    def __len__(self) -> int:
+        return len(COLUMNS)
+
+    @cached_property
+    def _keys(self) -> np.ndarray:
+        """The distinct facts as sorted (relation · n + head) · n + tail."""
+        return distinct(self._by_relation(self._triples))
+
+    def _by_relation(self, triples: np.ndarray) -> np.ndarray:
+        n = self._sizes[0]
+        heads, relations, tails = triples.T.astype(np.int64)
+        return (relations * n + heads) * n + tails
+
+    @property
+    def count(self) -> int:
+        """How many distinct facts there are."""
+        return len(self._keys)
+
+    def holds(self, triples: np.ndarray) -> np.ndarray:
+        """Whether each of ``triples``, with ids of the same graph, is a fact."""
+        wanted = self._by_relation(triples)
+        if not self.count:
+            return np.zeros(len(wanted), dtype=bool)
+        place = np.minimum(np.searchsorted(self._keys, wanted), self.count - 1)
+        return self._keys[place] == wanted
+
+    def pairs(self, relation: int) -> np.ndarray:
+        """The distinct facts of one relation as sorted head · n + tail (int64)."""
+        start = relation * self._sizes[0] ** 2
+        first, last = np.searchsorted(self._keys, (start, start + self._sizes[0] ** 2))
+        return self._keys[first:last] - start
+
+    @cached_property
+    def positions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The entities in each position of each relation, sorted, and where each position starts.
+
+        Position 2r is the head of relation r, position 2r + 1 its tail.
+        """
+        n, k = self._sizes
+        heads, relations, tails = self._triples.T.astype(np.int64)
+        places = 2 * relations
+        keys = distinct(np.concatenate([places * n + heads, (places + 1) * n + tails]))
+        starts = np.searchsorted(keys, np.arange(2 * k + 1, dtype=np.int64) * n)
+        return (keys % max(n, 1)).astype(np.int32), starts
+
+    def seen(self, relation: int, side: str) -> np.ndarray:
+        """The entities on ``side`` of the facts of one relation, each once, sorted."""
+        entities, starts = self.positions
+        position = 2 * relation + (side == "tail")
+        return entities[starts[position] : starts[position + 1]]
+
+
+def known_answers(graph: Graph, splits: Sequence[str]) -> FactIndex:
+    """The index of the facts in ``splits``; without splits it is empty (raw ranking)."""
+    triples = np.concatenate([graph.train[:0], *(graph.split(split) for split in splits)])
+    return FactIndex(triples, len(graph.entities), len(graph.relations))

@@ -8,11 +8,10 @@ import numpy as np
 
 from bilink._files import replacing
 from bilink.data import catalogue
-from bilink.data.building import build_graph
+from bilink.data.building import FRACTIONS, build_graph
 from bilink.data.files import NAMES, TripleTable, read_triples, table_of_frame
 from bilink.data.folders import read_folder
 from bilink.data.graph import SPLITS, Graph
-from bilink.data.splitting import FRACTIONS
 from bilink.errors import DataError
 
 

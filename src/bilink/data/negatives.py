@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from bilink.data.graph import COLUMNS, SPLITS, Graph
-from bilink.data.index import KnownAnswers
+from bilink.data.index import FactIndex, KnownAnswers, known_answers
 from bilink.errors import ConfigError, DataError
 
 Sides = Literal["random", "head", "tail", "both"]
@@ -30,14 +30,14 @@ def sample_negatives(
 ) -> np.ndarray:
     """``count`` false triples for each of ``triples``, in their order, as an array of shape (m, 3).
 
-    Replaced is the head or the tail at random, always the same one, or ``"both"``: then there are
-    ``count`` triples with another head, followed by ``count`` with another tail.
+    ``sides`` says what is replaced: the head or the tail at random, always the one named, or
+    ``"both"``: ``count`` triples with another head, followed by ``count`` with another tail.
 
-    A replacement is drawn uniformly, and anew each time, from the entities in that position of the
-    relation in training that do not make a triple of the splits ``known``.  Where there are none,
-    the other position is tried (if the side is left to chance), then any entity.  Unless they are
-    to be ``plausible``, any entity will do from the start.  A triple all of whose replacements are
-    known gets no negatives, so that fewer rows come back; in no other case.
+    Each replacement is drawn uniformly, with repetition, from the entities that training has in
+    that position of the relation and that do not make a triple of the splits ``known``.  Where
+    there are none, the other position is tried (if ``sides`` is random), then any entity.  Without
+    ``plausible``, any entity may be drawn from the start.  A triple gets no negatives, and fewer
+    rows come back, only if all its replacements are known.
     """
     if sides not in SIDES:
         raise ConfigError(f"sides must be one of {', '.join(SIDES)}, not {sides!r}")
@@ -46,6 +46,7 @@ def sample_negatives(
     random = random_numbers(seed)
     triples = _checked(graph, triples)
     true = np.concatenate([graph.train[:0], *(graph.split(split) for split in known)])
+    train = known_answers(graph, ("train",))
     negatives = np.repeat(triples, 2 * count if sides == "both" else count, axis=0)
     heads = _which_heads(len(negatives), count, sides, random)
     made = np.zeros(len(negatives), dtype=bool)
@@ -54,7 +55,7 @@ def sample_negatives(
             for side, (_, column) in COLUMNS.items():
                 rows = np.flatnonzero(~made & (heads == ((side == "head") != swapped)))
                 if len(rows):
-                    pools = _Pools.of(graph, side, any_entity)
+                    pools = _Pools.of(graph, train, side, any_entity)
                     drawn = _draw(pools, true, negatives[rows], random)
                     rows, drawn = rows[drawn >= 0], drawn[drawn >= 0]
                     negatives[rows, column] = drawn
@@ -63,7 +64,7 @@ def sample_negatives(
 
 
 def random_numbers(seed: int | Sequence[int]) -> np.random.Generator:
-    """The generator of a seed, which must not be negative."""
+    """The random generator of a seed, which must not be negative."""
     if np.min(seed) < 0:
         raise ConfigError(f"seed must be at least 0, not {np.min(seed)}")
     return np.random.default_rng(seed)
@@ -93,22 +94,22 @@ class _Pools:
     side: str
     n_entities: int
     pool: np.ndarray  # of each relation
-    keys: np.ndarray  # pool · n_entities + entity, sorted, unique; then one that is none
+    keys: np.ndarray  # pool · n_entities + entity, sorted, unique; then a larger one
     starts: np.ndarray  # where each pool starts in keys, and where the last one stops
 
     @classmethod
-    def of(cls, graph: Graph, side: str, any_entity: bool) -> "_Pools":
+    def of(cls, graph: Graph, train: FactIndex, side: str, any_entity: bool) -> "_Pools":
         """The entities in this position of each relation in training, or one pool of them all."""
-        n, pool = len(graph.entities), np.arange(len(graph.relations), dtype=np.int64)
+        n, k = len(graph.entities), len(graph.relations)
         if any_entity:
-            pool[:] = 0
-            keys = np.arange(n, dtype=np.int64)
+            pool = np.zeros(k, dtype=np.int64)
+            entities, starts = np.arange(n), np.array([0, n])
         else:
-            keys = pool[graph.train[:, 1]] * n + graph.train[:, COLUMNS[side][1]]
-            keys.sort()
-            keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
-        ends = np.arange(len(pool) + 1, dtype=np.int64) * n
-        return cls(side, n, pool, np.append(keys, ends[-1]), np.searchsorted(keys, ends))
+            pool = 2 * np.arange(k, dtype=np.int64) + (side == "tail")
+            entities, starts = train.positions
+        pools = np.arange(len(starts) - 1)
+        keys = np.repeat(pools, np.diff(starts)) * n + entities
+        return cls(side, n, pool, np.append(keys, len(pools) * n), starts)
 
     def with_places(self, triples: np.ndarray) -> np.ndarray:
         """Those triples whose ``side`` is in its pool, with its place there instead of its id."""
@@ -127,8 +128,8 @@ def _draw(
 ) -> np.ndarray:
     """For each triple an entity that makes none of ``true``; −1 where its pool has none left.
 
-    The k-th free place of a pool is k + the number of taken places before it, so that nothing is
-    drawn in vain, however few places are free.
+    The k-th free place of a pool is k + the number of taken places before it, so that no draw is
+    rejected, however few places are free.
     """
     n, relations = pools.n_entities, triples[:, 1]
     asked = np.zeros(len(pools.pool), dtype=bool)
@@ -139,7 +140,7 @@ def _draw(
     pool = pools.pool[relations]
     free = np.diff(pools.starts)[pool] - (stop - start)
     k = random.integers(0, np.maximum(free, 1))
-    # Taken place number i of a question (from 0) has answers[i] − i free places before it.
+    # Taken place number i of a query (from 0) has answers[i] − i free places before it.
     first = np.repeat(taken.offsets[:-1], np.diff(taken.offsets))
     free_before = taken.answers - (np.arange(len(first)) - first)
     before = np.searchsorted(first * n + free_before, start * n + k, side="right") - start

@@ -1,4 +1,4 @@
-"""What a graph looks like: categories of relations, symmetry, look-alike relations, leakage.
+"""What a graph looks like: categories of relations, symmetry, related relations, leakage.
 
 All of it is about the training split, because a model learns from nothing else; a triple that a
 file repeats counts once.
@@ -6,22 +6,24 @@ file repeats counts once.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy import sparse
 
-from bilink.data.graph import SPLITS, Graph, Split
+from bilink.data.graph import SPLITS, Graph, Split, distinct
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Category = Literal["1-1", "1-N", "N-1", "N-N"]
 CATEGORIES: tuple[Category, ...] = ("1-1", "1-N", "N-1", "N-N")
 MANY = 1.5  # from this average on, Bordes et al. (2013) write "many"
-LOOK_ALIKE = 0.8  # share of common pairs from which two relations say the same
+SIMILAR = 0.8  # share of common pairs from which relations are related, or one is symmetric
 
 
 @dataclass(frozen=True)
 class RelationStatistics:
-    """One relation in numbers.  ``None`` stands for an average over nothing."""
+    """Counts and averages of one relation; ``None`` is an average over nothing."""
 
     id: int
     name: str
@@ -33,7 +35,7 @@ class RelationStatistics:
     tails_per_head: float | None
     heads_per_tail: float | None
     category: Category | None
-    symmetry: float | None  # share of (h, t), h ≠ t, whose (t, h) is there too
+    symmetry: float | None  # see `symmetry`
     reflexivity: float | None  # share of (h, h)
 
 
@@ -74,7 +76,7 @@ class Leakage:
 
 @dataclass(frozen=True)
 class GraphDescription:
-    """All that bilink says about a graph before it learns anything."""
+    """All statistics of a graph."""
 
     name: str
     fingerprint: str
@@ -86,7 +88,7 @@ class GraphDescription:
     unseen_entities: dict[str, int]  # of valid and test: entities that train does not mention
     unseen_relations: dict[str, int]
     unused_entities: int  # in no split at all
-    negatives: dict[str, int]  # per split: triples that the files call false
+    negatives: dict[str, int]  # per split: triples that the files label as false
     density: float  # distinct training triples per possible one
     mean_degree: float  # training triples that an entity is in, on average
     categories: dict[str, int]  # number of relations
@@ -114,40 +116,51 @@ def categories(graph: Graph) -> list[Category | None]:
     return _categories(triples, heads, tails)
 
 
+def symmetry(graph: Graph) -> list[float | None]:
+    """How symmetric every relation is, by id.
+
+    The measure is the share of the distinct training facts (h, t) with h ≠ t whose reverse (t, h)
+    is a training fact too.  Loops (h, h) do not count, because they are their own reverse in every
+    relation; a relation without other facts has no symmetry (``None``).
+    """
+    proper, returned = _proper(_Index(graph))
+    return _ratios(returned, proper)
+
+
 def relation_statistics(graph: Graph) -> list[RelationStatistics]:
-    """The numbers of every relation, by id."""
+    """The statistics of every relation, by id."""
     return _relation_statistics(graph, _Index(graph))
 
 
-def related_relations(graph: Graph, threshold: float = LOOK_ALIKE) -> list[RelatedRelations]:
-    """Pairs of relations that say the same, or the same the other way round.
+def related_relations(graph: Graph, threshold: float = SIMILAR) -> list[RelatedRelations]:
+    """Pairs of relations that hold between the same entities, or between the same ones reversed.
 
-    The pairs in common must be ``threshold`` of the first relation's and of the second's.  A
-    relation that is its own inverse is symmetric, which ``relation_statistics`` tells.
+    The common (head, tail) pairs must be a share of ``threshold`` of both relations' pairs.  That a
+    relation is its own inverse is not listed here; see `symmetry`.
     """
     return _related_relations(graph, _Index(graph), threshold)
 
 
-def leakage(graph: Graph, split: str = "test", threshold: float = LOOK_ALIKE) -> Leakage:
+def leakage(graph: Graph, split: str = "test", threshold: float = SIMILAR) -> Leakage:
     """How much of ``split`` is answered by a counterpart in train.
 
-    Relations are symmetric, inverses or duplicates if they are so for ``threshold`` of their
-    training pairs.
+    Relations count as symmetric, inverse or duplicate from a share of ``threshold`` of their
+    training pairs on.
     """
     index = _Index(graph)
     return _leakage(graph, index, split, _related_relations(graph, index, threshold), threshold)
 
 
 def describe(graph: Graph) -> GraphDescription:
-    """Everything at once."""
+    """All statistics of a graph."""
     index = _Index(graph)
     statistics = _relation_statistics(graph, index)
-    related = _related_relations(graph, index, LOOK_ALIKE)
+    related = _related_relations(graph, index, SIMILAR)
     held_out: tuple[Split, ...] = ("valid", "test")
     n, k = len(graph.entities), len(graph.relations)
     seen = np.zeros(k, dtype=bool)
     seen[graph.train[:, 1]] = True
-    mentioned = _distinct(graph.triples[:, [0, 2]].ravel())
+    mentioned = distinct(graph.triples[:, [0, 2]].ravel())
     found = [relation.category for relation in statistics]
     return GraphDescription(
         name=graph.name,
@@ -167,18 +180,18 @@ def describe(graph: Graph) -> GraphDescription:
         density=len(index.relations) / (n * n * k) if n and k else 0.0,
         mean_degree=2 * len(index.relations) / n if n else 0.0,
         categories={category: found.count(category) for category in CATEGORIES},
-        symmetric_relations=int(_symmetric(index, LOOK_ALIKE).sum()),
+        symmetric_relations=int(_symmetric(index, SIMILAR).sum()),
         relation_statistics=tuple(statistics),
         related_relations=tuple(related),
-        leakage={split: _leakage(graph, index, split, related, LOOK_ALIKE) for split in held_out},
+        leakage={split: _leakage(graph, index, split, related, SIMILAR) for split in held_out},
     )
 
 
 class _Index:
     """The distinct training triples, with a number for every (head, tail) pair.
 
-    With numbers instead of pairs, a triple is one integer that cannot overflow, and a relation is
-    a row of a sparse matrix over the pairs.
+    Unlike in `FactIndex`, a relation is a row of a sparse matrix over the numbered pairs, and the
+    integer of a triple cannot overflow, however many entities and relations there are.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -186,7 +199,7 @@ class _Index:
         self.k = len(graph.relations)
         heads, relations, tails = graph.train.T.astype(np.int64)
         self._keys, pairs = np.unique(heads * self.n + tails, return_inverse=True)
-        self._codes = _distinct(relations * self.pairs + pairs)
+        self._codes = distinct(relations * self.pairs + pairs)
         self.relations, self.forward = np.divmod(self._codes, max(self.pairs, 1))
         self.heads, self.tails = np.divmod(self._keys[self.forward], max(self.n, 1))
 
@@ -205,14 +218,6 @@ class _Index:
         return (pairs >= 0) & (_position(self._codes, codes) >= 0)
 
 
-def _distinct(values: np.ndarray) -> np.ndarray:
-    """The distinct values, sorted; ``np.unique`` may hash, which takes ten times as long."""
-    values = np.sort(values)
-    first = np.ones(len(values), dtype=bool)
-    first[1:] = values[1:] != values[:-1]
-    return values[first]
-
-
 def _position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Where each wanted value stands among the sorted ones; -1 if it does not."""
     if not len(sorted_values):
@@ -228,7 +233,7 @@ def _sizes(index: _Index) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     def count(ends: np.ndarray) -> np.ndarray:
         width = max(index.n, 1)
-        return np.bincount(_distinct(index.relations * width + ends) // width, minlength=index.k)
+        return np.bincount(distinct(index.relations * width + ends) // width, minlength=index.k)
 
     triples = np.bincount(index.relations, minlength=index.k)
     return triples, count(index.heads), count(index.tails)
@@ -264,7 +269,7 @@ def _relation_statistics(graph: Graph, index: _Index) -> list[RelationStatistics
 
 
 def _proper(index: _Index) -> tuple[np.ndarray, np.ndarray]:
-    """Of every relation: the triples that are no loops, and how many of them go both ways."""
+    """For every relation, how many triples are no loops, and how many of these have a reverse."""
     proper = index.heads != index.tails
     returned = index.contains(index.relations, index.pair(index.tails, index.heads))
     return (
@@ -274,7 +279,7 @@ def _proper(index: _Index) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _symmetric(index: _Index, threshold: float) -> np.ndarray:
-    """Which relations are symmetric; one that has nothing but loops is not."""
+    """Which relations have a `symmetry` of at least ``threshold``, and above 0."""
     proper, returned = _proper(index)
     return (returned > 0) & (returned / np.maximum(proper, 1) >= threshold)
 
@@ -287,11 +292,13 @@ def _ratios(parts: np.ndarray, wholes: np.ndarray) -> list[float | None]:
 
 
 def _related_relations(graph: Graph, index: _Index, threshold: float) -> list[RelatedRelations]:
-    """Look-alikes from the products of relation × pair incidence matrices.
+    """Related relations from the products of relation × pair incidence matrices.
 
     The products cost as much as there are pairs of relations on the same entities, which is far
     less than comparing every relation with every other.
     """
+    from scipy import sparse
+
     backward = index.pair(index.tails, index.heads)
     forward_rows = _incidence(index, index.forward)
     sizes = np.bincount(index.relations, minlength=index.k)
@@ -322,8 +329,10 @@ def _related_relations(graph: Graph, index: _Index, threshold: float) -> list[Re
     return sorted(found, key=lambda pair: (pair.kind, pair.first, pair.second))
 
 
-def _incidence(index: _Index, pairs: np.ndarray) -> sparse.csr_array:
+def _incidence(index: _Index, pairs: np.ndarray) -> "sparse.csr_array":
     """The relation × pair matrix with a one for every distinct triple whose pair has a number."""
+    from scipy import sparse
+
     known = pairs >= 0
     ones = np.ones(int(known.sum()), dtype=np.int64)
     places = (index.relations[known], pairs[known])

@@ -1,25 +1,49 @@
-"""Text files as bytes: unpacked, checked, and cut into fields without a Python loop.
+"""Texts of triples: from the bytes of a file to columns of strings.
 
 Rules that hold for every text format: UTF-8; a byte order mark, CRLF line ends and blank lines are
 accepted silently; nothing else is stripped, so a space at the edge of a field belongs to the name.
 Double quotes mean something only where commas or semicolons separate the fields.
 """
 
+import csv
 import gzip
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bilink.data.notices import counted
-from bilink.errors import DataError
+from bilink._text import counted, shortened
+from bilink.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 NEWLINE, QUOTE, SPACE = 10, 34, 32
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
-QUOTING = (",", ";")
+QUOTING = (",", ";")  # separators beside which double quotes mean something
 GZIP_MAGIC = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
+
+SAMPLE_LINES = 100
+SAMPLE_BYTES = 1 << 20
+TRUTH = {"1": 1, "+1": 1, "-1": -1}  # the fourth column of WN11 and FB13
+
+HEADS = ("head", "h", "subject", "subj", "s", "source", "src", "from")
+RELATIONS = (
+    *("relation", "rel", "r", "predicate", "pred", "p", "property", "relationship"),
+    *("edge", "edge_type", "link", "interaction", "type"),
+)
+TAILS = ("tail", "t", "object", "obj", "o", "target", "dst", "dest", "destination", "to")
+ROLES = {
+    folded: role
+    for role, names in (("h", HEADS), ("r", RELATIONS), ("t", TAILS))
+    for name in names
+    for folded in (name, f"{name}_id")
+}
 
 
 def read_bytes(path: Path) -> bytes:
@@ -83,9 +107,129 @@ def line_at(data: bytes, offset: int) -> int:
     return data.count(b"\n", 0, offset) + 1
 
 
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """The two columns of a small file, split at the first tab."""
+    pairs = []
+    for number, line in enumerate(read_text(path).decode().split("\n"), start=1):
+        if not line:
+            continue
+        first, tab, second = line.partition("\t")
+        if not (tab and first):
+            raise DataError(f"{path}:{number}: expected two columns separated by a tab: {line!r}")
+        pairs.append((first, second))
+    return pairs
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is needed to read one table."""
+
+    separator: str
+    width: int
+    header: bool
+    order: tuple[int, int, int]  # the positions of head, relation and tail
+    truth: int | None = None  # the position of the ±1 column
+    share: float = 1.0  # of the sampled lines that have this width
+
+
+def detect(
+    data: bytes, columns: str | None, separator: str | None, header: bool | None
+) -> Layout | None:
+    """The layout of ``data`` from its first lines and from what the caller knows.
+
+    None where no separator gives any line the right number of fields.
+    """
+    lines = _sample(data)
+    candidates = [separator_character(separator)] if separator else list(SEPARATORS.values())
+    tabbed = any("\t" in line for line in lines)
+    if tabbed and not separator:
+        candidates.remove(" ")  # beside tabs, spaces belong to the names
+    layouts = [_layout(lines, character, columns, header) for character in candidates]
+    best = max(layouts, key=lambda layout: layout.share)  # the first of the best
+    return best if best.share or separator or tabbed else None
+
+
+def _sample(data: bytes) -> list[str]:
+    lines = data[:SAMPLE_BYTES].decode(errors="ignore").split("\n")
+    if len(data) > SAMPLE_BYTES:
+        lines.pop()  # it may be cut
+    return [line for line in lines if line][:SAMPLE_LINES]
+
+
+def _layout(lines: list[str], separator: str, columns: str | None, header: bool | None) -> Layout:
+    rows = _split(lines, separator)
+    named = columns_by_name(rows[0]) if rows and header is not False else None
+    body = rows[1:] if named or header else rows
+    order = columns_by_letter(columns) if columns else named or (0, 1, 2)
+    width = len(columns) if columns else len(rows[0]) if named else 3
+    truth = None
+    if named and not columns:
+        truth = _truth_by_name(rows[0], body)
+    elif sum(len(row) == width + 1 and row[-1] in TRUTH for row in body) * 2 > len(body):
+        truth, width = width, width + 1
+    share = sum(len(row) == width for row in rows) / len(rows) if rows else 0.0
+    return Layout(separator, width, bool(named or header), order, truth, share)
+
+
+def _split(lines: list[str], separator: str) -> list[list[str]]:
+    if separator not in QUOTING:
+        return [line.split(separator) for line in lines]
+    try:
+        return [row for row in csv.reader((f"{x}\n" for x in lines), delimiter=separator) if row]
+    except csv.Error:  # a field of more than 128 KiB, surely not this separator
+        return []
+
+
+def _truth_by_name(names: Sequence[str], body: list[list[str]]) -> int | None:
+    """The position of a column called "label" whose values are all ±1."""
+    for i, name in enumerate(names):
+        if _fold(name) in ("label", "truth", "y"):
+            values = {row[i] for row in body if len(row) > i}
+            if values and values <= TRUTH.keys():
+                return i
+    return None
+
+
+def columns_by_name(names: Sequence[str]) -> tuple[int, int, int] | None:
+    """Positions of head, relation and tail in a header, or None where the names are not known."""
+    places: dict[str, list[int]] = {"h": [], "r": [], "t": []}
+    for i, name in enumerate(names):
+        if role := ROLES.get(_fold(name)):
+            places[role].append(i)
+    if not places["r"] and len(names) == 3 and "label" in map(_fold, names):
+        places["r"] = [i for i, name in enumerate(names) if _fold(name) == "label"]
+    if all(len(found) == 1 for found in places.values()):
+        return places["h"][0], places["r"][0], places["t"][0]
+    return None
+
+
+def columns_by_letter(columns: str) -> tuple[int, int, int]:
+    """Positions of head, relation and tail from letters: "htr"; "_" is a column to pass over."""
+    if sorted(columns.replace("_", "")) != ["h", "r", "t"]:
+        raise ConfigError(
+            f"columns must name h, r and t once each, with _ for a column to pass over, "
+            f'for example "hrt" or "htr_", not {columns!r}'
+        )
+    return columns.index("h"), columns.index("r"), columns.index("t")
+
+
+def separator_character(separator: str) -> str:
+    """The character of a separator given by its name ("tab") or as itself."""
+    character = SEPARATORS.get(separator, "\t" if separator == "\\t" else separator)
+    if len(character) != 1 or not character.isascii() or character in '"\n\r':
+        raise ConfigError(
+            f"separator must be {', '.join(SEPARATORS)} or one ASCII character, not {separator!r}"
+        )
+    return character
+
+
+def _fold(name: str) -> str:
+    return name.strip().lstrip(":").casefold().replace(" ", "_")
+
+
 @dataclass(frozen=True)
 class Fields:
-    """Where the fields of a text of ``width`` columns start and end; blank lines are left out."""
+    """Where the fields of a text start and end; blank lines are left out."""
 
     starts: np.ndarray  # (rows, width) offsets
     ends: np.ndarray
@@ -131,16 +275,10 @@ def _wrong_width(
     return DataError(
         f"{path}:{line_at(data, line.start)}: expected {expected} separated by "
         f"{named.get(separator, repr(separator))}, found {counted(found, 'field')}: "
-        f"{excerpt(data, line)}"
+        f"{shortened(data[line].decode(), 120)}"
         + (f" (and {counted(more, 'more line')} like it)" if more else "")
         + f". {remedy}."
     )
-
-
-def excerpt(data: bytes, line: slice, width: int = 120) -> str:
-    """The bytes of ``line`` in quotes, cut where they are long."""
-    text = data[line].decode(errors="replace")
-    return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
 def _inside_quotes(data: bytes, raw: np.ndarray, edges: np.ndarray, path: Path) -> np.ndarray:
@@ -165,14 +303,70 @@ def _inside_quotes(data: bytes, raw: np.ndarray, edges: np.ndarray, path: Path) 
     return inside
 
 
-def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """The two columns of a small file, split at the first tab."""
-    pairs = []
-    for number, line in enumerate(read_text(path).decode().split("\n"), start=1):
-        if not line:
-            continue
-        first, tab, second = line.partition("\t")
-        if not (tab and first):
-            raise DataError(f"{path}:{number}: expected two columns separated by a tab: {line!r}")
-        pairs.append((first, second))
-    return pairs
+class TextTable:
+    """The columns of a text, as strings.
+
+    Polars makes the strings.  It neither says where a field is nor refuses stray quotes, so NumPy
+    cuts the text as well, but only where that is asked for, where there are quotes, or where the
+    text is not regular.  If each line is a row, no field is empty, and there are no more separators
+    than this takes, then polars has found what NumPy would find.
+    """
+
+    def __init__(self, data: bytes, layout: Layout, path: Path):
+        self.data, self.layout, self.path = data, layout, path
+        columns = None
+        if layout.separator not in QUOTING or b'"' not in data:
+            columns = _columns(data, layout)
+        self.regular = columns is not None and _is_regular(data, columns, layout)
+        if not self.regular:
+            if len(self.fields.blanks):
+                data = np.delete(np.frombuffer(data, np.uint8), self.fields.blanks).tobytes()
+            columns = _columns(data, layout)
+        if columns is None or (not self.regular and columns.height != len(self.fields.starts)):
+            raise DataError(f"{path}: the text cannot be read as a table")
+        self.columns = columns.slice(int(layout.header))
+
+    @cached_property
+    def fields(self) -> Fields:
+        """Where the fields are; those of the header are the first row."""
+        return cut(self.data, self.layout.separator, self.layout.width, self.path)
+
+    def column(self, i: int, name: str) -> "pl.Series":
+        """Column ``i`` under another name."""
+        return self.columns.to_series(i).alias(name)
+
+    def place(self, offset: int) -> str:
+        """The file and line of a byte, as errors name them."""
+        return f"{self.path}:{line_at(self.data, offset)}"
+
+    def field(self, row: int, column: int) -> tuple[str, str]:
+        """The place of a field in the text, and what it holds there; the header is no row."""
+        at = row + self.layout.header, column
+        start, end = int(self.fields.starts[at]), int(self.fields.ends[at])
+        return self.place(start), self.data[start:end].decode()
+
+
+def _columns(data: bytes, layout: Layout) -> "pl.DataFrame | None":
+    """All columns as strings; a given schema keeps polars from seeing numbers or nulls."""
+    import polars as pl
+
+    if data.startswith(BOM):  # a part of the first name; polars would take it for a mark
+        data = BOM + data
+    try:
+        return pl.read_csv(
+            data,
+            has_header=False,
+            separator=layout.separator,
+            quote_char='"' if layout.separator in QUOTING else None,
+            schema={f"column_{i}": pl.String for i in range(layout.width)},
+        )
+    except pl.exceptions.PolarsError:
+        return None
+
+
+def _is_regular(data: bytes, table: "pl.DataFrame", layout: Layout) -> bool:
+    """Whether each line of ``data``, which has no quotes, is a row with all its fields."""
+    lines = data.count(b"\n")
+    separators = data.count(layout.separator.encode())
+    regular = table.height == lines and separators == lines * (layout.width - 1)
+    return regular and not any(column.has_nulls() for column in table)

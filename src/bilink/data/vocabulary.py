@@ -1,21 +1,19 @@
 """Names of entities or relations, and their integer ids."""
 
 import bisect
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from bilink._text import closest, shortened
 from bilink.errors import DataError
 
-CLOSE_MATCHES = 3
 _LAST = chr(0x10FFFF)  # sorts after every letter
-_SCANNED = 2000  # texts with a match somewhere inside that are looked at
-_MANY = 20_000  # names; of more, only those with the same first or last letter may be close
+_SCANNED = 2000  # at most so many texts with a match somewhere inside are looked at
 _NO_LETTERS = re.compile(r"[\W_]+")
 
 
@@ -67,18 +65,19 @@ class Vocabulary:
                 f"{text!r} is the label of {len(candidates)} {self._plural}: {some}"
                 f"{', …' if len(candidates) > 5 else ''}. Use one of these names instead."
             )
-        raise DataError(f"unknown {self.kind} {_short(text)}{self._did_you_mean(text)}")
+        raise DataError(f"unknown {self.kind} {shortened(text)}{self._did_you_mean(text)}")
 
     def find_all(self, texts: Iterable[str]) -> np.ndarray:
         """The ids of many names, as int32."""
         return np.fromiter((self.find(text) for text in texts), dtype=np.int32)
 
     def search(self, text: str, k: int = 10, weights: np.ndarray | None = None) -> list[int]:
-        """Ids whose label or name holds ``text``, for typing ahead.
+        """Ids whose label or name contains ``text``, for completion while a name is typed.
 
-        Without regard to case, accents and punctuation: first what is just this, then what begins
-        with it, then what has a word that does, then what has it anywhere.  In each of these those
-        with the most ``weights``, one for each id, come first; else it is alphabetical.
+        Case, accents and punctuation do not matter.  Equal texts come first, then texts that begin
+        with ``text``, then those with a word that does, then those that contain it anywhere.
+        Within each group, larger ``weights`` (one for each id) come first; without weights, the
+        order is alphabetical.
         """
         return self._index.search(text, k, weights)
 
@@ -96,13 +95,13 @@ class Vocabulary:
         close = closest(text, [*self.names, *self._ids_by_label])
         if not close:
             return f"; the graph has {len(self):,} {self._plural}, for example " + ", ".join(
-                _short(name) for name in self.names[:3]
+                shortened(name) for name in self.names[:3]
             )
-        return "; did you mean " + " or ".join(_short(name) for name in close) + "?"
+        return "; did you mean " + " or ".join(shortened(name) for name in close) + "?"
 
 
 class _SearchIndex:
-    """All texts, plain and sorted, one after the other in a single string."""
+    """Normalised texts, sorted, and joined to one string that ``str.find`` can search."""
 
     def __init__(self, texts: Iterable[tuple[str, int]]):
         entries = sorted((_plain(text), i) for text, i in texts)
@@ -113,7 +112,7 @@ class _SearchIndex:
         self._starts = np.cumsum([0, *lengths])  # of each text in the whole
 
     def search(self, text: str, k: int, weights: np.ndarray | None) -> list[int]:
-        """Ids of the texts that hold ``text``, the best ``k``."""
+        """The ids of the ``k`` best texts that contain ``text``."""
         found: dict[int, None] = {}  # a set that keeps its order
         for places in self._places(_plain(text)):
             ids = self._ids[places]
@@ -126,7 +125,7 @@ class _SearchIndex:
         return list(found)
 
     def _places(self, text: str) -> Iterator[np.ndarray]:
-        """Where texts are that hold ``text``, from the best kind of match to the worst."""
+        """Positions of texts that contain ``text``, from the best kind of match to the worst."""
         first, exact = bisect.bisect_left(self._texts, text), bisect.bisect(self._texts, text)
         yield np.arange(first, exact)
         yield np.arange(exact, bisect.bisect_left(self._texts, text + _LAST))
@@ -135,7 +134,7 @@ class _SearchIndex:
             yield self._holding(text)
 
     def _holding(self, part: str) -> np.ndarray:
-        """The first texts that hold ``part``, found at the speed of ``str.find``."""
+        """Positions of the first texts that contain ``part``."""
         places: list[int] = []
         at = self._whole.find(part)
         while at >= 0 and len(places) < _SCANNED:
@@ -145,36 +144,9 @@ class _SearchIndex:
 
 
 def _plain(text: str) -> str:
-    """Lower case, without accents, and with single spaces for all that is no letter or digit."""
+    """Lower case, no accents, and a space for each run of other than letters and digits."""
     letters = text.casefold()
     if not letters.isascii():
         parts = unicodedata.normalize("NFKD", letters)
         letters = "".join(c for c in parts if not unicodedata.combining(c))
     return _NO_LETTERS.sub(" ", letters).strip()
-
-
-def printable(text: str) -> str:
-    """``text`` without what could steer a terminal, forge a line or turn the writing around."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def closest(text: str, names: Sequence[str], n: int = CLOSE_MATCHES) -> list[str]:
-    """Up to ``n`` names that look like ``text``, without regard to case."""
-    if len(text) > 200:
-        return []
-    folded: dict[str, str] = {}
-    for name in names:
-        if abs(len(name) - len(text)) <= max(4, len(text)):
-            folded.setdefault(name.casefold(), name)
-    start = [name for key, name in folded.items() if key.startswith(text.casefold())][:n]
-    ends = text.casefold()[:1], text.casefold()[-1:]
-    near = [
-        key for key in folded if len(folded) <= _MANY or key[:1] == ends[0] or key[-1:] == ends[1]
-    ]
-    close = difflib.get_close_matches(text.casefold(), near, n=n, cutoff=0.6)
-    return list(dict.fromkeys([*start, *(folded[key] for key in close)]))[:n]
-
-
-def _short(text: str, width: int = 60) -> str:
-    """``text`` in quotes, safe to print on a terminal, cut where it is long."""
-    return repr(text if len(text) <= width else text[: width - 1] + "…")

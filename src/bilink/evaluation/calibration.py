@@ -127,7 +127,7 @@ def _answers(scorer: Scorer, graph: Graph, split: str, seed: int) -> Examples:
         for part, block in scorer.blocks(side, given, relations, _BYTES):
             asked = given[part], relations[part]
             triples, scores = _best(block, graph, known[side], side, *asked)
-            parts.append((triples, scores, right[side].hold(triples, side)))
+            parts.append((triples, scores, right.holds(triples)))
     if not parts:
         return Examples(graph.train[:0], np.empty(0), np.empty(0, bool), 0, OWN_ANSWERS)
     triples, scores, labels = (np.concatenate(column) for column in zip(*parts, strict=True))

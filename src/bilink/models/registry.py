@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bilink import _jit
-from bilink.data.vocabulary import closest
+from bilink._text import closest
 from bilink.errors import ConfigError
 from bilink.models import (
     analogy,

@@ -8,7 +8,7 @@ from typing import Any
 
 from bilink._extras import needs
 from bilink._files import replacing
-from bilink.data.vocabulary import printable
+from bilink._text import printable
 from bilink.errors import ConfigError
 
 

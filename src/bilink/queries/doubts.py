@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
+from bilink._text import printable
 from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
-from bilink.data.vocabulary import printable
 from bilink.errors import ConfigError, DataError
 from bilink.evaluation.calibration import Calibration, fit_calibration
 from bilink.evaluation.ranks import top_candidates

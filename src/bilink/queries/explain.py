@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from bilink._text import printable
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers
-from bilink.data.vocabulary import printable
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.evaluation.ranks import rank_triples
 from bilink.models.model import Model

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bilink._text import printable
 from bilink.data.graph import COLUMNS, SPLITS, Graph
-from bilink.data.index import KnownAnswers, known_answers
-from bilink.data.vocabulary import printable
+from bilink.data.index import FactIndex, known_answers
 from bilink.errors import ConfigError
 from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import Probability, Scorer, Side
@@ -40,7 +40,7 @@ class Answering:
         return None
 
     @cached_property
-    def known(self) -> dict[str, KnownAnswers]:
+    def known(self) -> FactIndex:
         """What the graph knows, of all splits."""
         return known_answers(self.graph, SPLITS)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bilink._text import warn
 from bilink.data.graph import Graph
-from bilink.data.notices import warn
 from bilink.errors import RunError
 from bilink.models.model import Model
 from bilink.models.scorer import Scorer

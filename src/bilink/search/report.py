@@ -11,8 +11,8 @@ from typing import Any
 import tomli_w
 
 from bilink._files import replacing, write_text
+from bilink._text import printable
 from bilink.data.graph import Graph
-from bilink.data.vocabulary import printable
 from bilink.search.space import Space, split_settings
 from bilink.search.trials import Trial, Trials
 

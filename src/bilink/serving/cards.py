@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bilink._text import printable
 from bilink.data.graph import SPLITS
 from bilink.data.statistics import (
     RelatedRelations,
@@ -14,7 +15,6 @@ from bilink.data.statistics import (
     related_relations,
     relation_statistics,
 )
-from bilink.data.vocabulary import printable
 from bilink.errors import DataError
 from bilink.evaluation.calibration import find_examples
 from bilink.evaluation.reliability import reliability

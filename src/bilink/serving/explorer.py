@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import bilink
+from bilink._text import printable
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import known_answers
-from bilink.data.vocabulary import Vocabulary, printable
+from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, QueryStopped
 from bilink.queries.explain import Fact, Support
 from bilink.runs.run import Run

@@ -1,0 +1,50 @@
+"""Words for people: text that is safe to print, close matches, counted nouns, warnings."""
+
+import difflib
+import sys
+import warnings
+from collections.abc import Sequence
+
+from bilink.errors import DataWarning
+
+_MANY = 20_000  # names; of more, only those with the same first or last letter may be close
+
+
+def printable(text: str) -> str:
+    """``text`` without what could steer a terminal, forge a line or turn the writing around."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def shortened(text: str, width: int = 60) -> str:
+    """``text`` in quotes, safe to print on a terminal, cut where it is long."""
+    return repr(text if len(text) <= width else text[: width - 1] + "…")
+
+
+def closest(text: str, names: Sequence[str], n: int = 3) -> list[str]:
+    """Up to ``n`` names that look like ``text``, without regard to case."""
+    if len(text) > 200:
+        return []
+    folded: dict[str, str] = {}
+    for name in names:
+        if abs(len(name) - len(text)) <= max(4, len(text)):
+            folded.setdefault(name.casefold(), name)
+    start = [name for key, name in folded.items() if key.startswith(text.casefold())][:n]
+    ends = text.casefold()[:1], text.casefold()[-1:]
+    near = [
+        key for key in folded if len(folded) <= _MANY or key[:1] == ends[0] or key[-1:] == ends[1]
+    ]
+    close = difflib.get_close_matches(text.casefold(), near, n=n, cutoff=0.6)
+    return list(dict.fromkeys([*start, *(folded[key] for key in close)]))[:n]
+
+
+def counted(n: int, singular: str, plural: str | None = None) -> str:
+    """``n`` with its noun: "1 triple", "2,000 triples"."""
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
+
+
+def warn(message: str) -> None:
+    """Issue a DataWarning that points at the first caller outside bilink."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "bilink":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, DataWarning, stacklevel=level)
