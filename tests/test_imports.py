@@ -25,7 +25,7 @@ ROOMS = [  # a room may import from itself and from those before it
     "serving",
     "cli",
 ]
-CELLAR = {"errors", "_jit", "_instructions", "_extras", "_files"}
+CELLAR = {"errors", "_jit", "_extras", "_files"}
 
 
 def room(module):
@@ -59,7 +59,7 @@ def test_arrows_between_rooms_point_one_way():
 
 def test_heavy_friends_are_imported_in_one_room_each():
     homes = {
-        "numba": {"_jit", "_instructions"},
+        "numba": {"_jit"},
         "pyoxigraph": {"data"},
         "typer": {"cli"},
         "rich": {"cli"},
