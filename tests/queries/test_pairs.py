@@ -11,10 +11,12 @@ from bilink.errors import ConfigError, QueryStopped
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
 from bilink.models.scorer import SIDES
-from bilink.queries import byte_products, pair_scans
-from bilink.queries.bounds import Axes, least_sums, rounded
-from bilink.queries.byte_products import STEP
-from bilink.queries.pairs import PairSearch
+from bilink.queries import pairs
+from bilink.queries.pair_kernels import STEP
+from bilink.queries.pairs import PairSearch, Rows, balance
+
+LARGE = 2500  # entities: several tiles on both sides, the last of them not full
+SCARCE = 10**6  # bytes: too few for bounds, so that all pairs are scored
 
 
 def integer_model(name, dim, n, seed):
@@ -26,23 +28,36 @@ def integer_model(name, dim, n, seed):
     return model
 
 
-def normal_model(name, dim, n, seed):
+def normal_model(name, dim, n, seed, dtype=np.float32, spread=0.0):
+    """Normal numbers; with ``spread``, entities and coordinates have different sizes."""
     random = np.random.default_rng(seed)
-    model = Model.empty(name, dim, n, 2)
-    for array in (model.entities, model.relations):
-        array[:] = random.normal(size=array.shape)
-    return model
+    empty = Model.empty(name, dim, n, 2)
+    entities, relations = (random.normal(size=x.shape) for x in (empty.entities, empty.relations))
+    entities *= np.exp(spread * random.normal(size=(n, 1)))
+    entities *= np.exp(spread * random.normal(size=entities.shape[1]))
+    return Model(FAMILIES[name], dim, entities.astype(dtype), relations.astype(dtype))
+
+
+def all_scores(scorer, relation):
+    """The score of every pair, in double precision where it is a product."""
+    everyone = np.arange(scorer.n_entities)
+    queries = scorer.fact_queries(everyone, np.full_like(everyone, relation))
+    if scorer.is_product:
+        return queries.astype(float) @ scorer.candidates.T.astype(float)
+    return scorer.query_scores(queries).astype(float)
+
+
+def best_keys(scores, k):
+    """head · n + tail of the k highest scores; equal scores by ascending head, then tail."""
+    flat = scores.ravel()
+    high = np.flatnonzero(flat >= np.partition(flat, -k)[-k])
+    return high[np.argsort(-flat[high], kind="stable")][:k].tolist()
 
 
 def as_keys(found, n):
     return (found.heads * n + found.tails).tolist()
 
 
-SMALL_TILES = {"ROWS": 6, "COLUMNS": 7, "_SEEDS": 3}  # so that some pairs are left out
-FIRST_LOOKS = {"_LADDER": (8,), "_FOLLOW": 0, "WIDEST": 16}  # at 8 coordinates, then at 16
-
-
-@pytest.mark.parametrize("sizes", [SMALL_TILES, SMALL_TILES | FIRST_LOOKS])
 @given(
     st.sampled_from(["rescal", "distmult", "complex", "transe", "transe-l1"]),
     st.integers(1, 20),
@@ -51,90 +66,114 @@ FIRST_LOOKS = {"_LADDER": (8,), "_FOLLOW": 0, "WIDEST": 16}  # at 8 coordinates,
     st.integers(0, 999),
     st.booleans(),
 )
-def test_pairs_are_those_of_the_definition_ties_and_all(sizes, name, dim, n, k, seed, loops):
+def test_pairs_are_those_of_the_definition_ties_and_all(name, dim, n, k, seed, loops):
     model = integer_model(name, dim, n, seed)
     left_out = {(h % n, (h * seed) % n) for h in range(0, n, 2)}
     keys = np.array(sorted(h * n + t for h, t in left_out))
     e, r = model.entities.astype(float), model.relations[1].astype(float)
     wanted = naive.best_pairs(lambda h, t: naive.score(name, e[h], r, e[t]), n, k, left_out, loops)
-    with pytest.MonkeyPatch.context() as patch:
-        for constant, value in sizes.items():
-            patch.setattr(pair_scans, constant, value)
-        found = PairSearch(model.scorer, threads=2).best(1, k, leave_out=keys, loops=loops)
+    found = PairSearch(model.scorer, threads=2).best(1, k, leave_out=keys, loops=loops)
     assert as_keys(found, n) == [h * n + t for _, h, t in wanted]
     assert found.scores.tolist() == [score for score, _, _ in wanted]
 
 
+@pytest.mark.parametrize("memory", [10**9, SCARCE])
 @pytest.mark.parametrize("name", sorted(FAMILIES))
-@pytest.mark.parametrize("way", ["bytes", "float32", "all pairs"])
-def test_pruned_tiles_hold_no_better_pair(name, way, monkeypatch):
-    """Several tiles, with and without an instruction for bytes, and the path that scores all."""
-    memory = 50_000 if way == "all pairs" else 10**9
-    if way == "float32":
-        monkeypatch.setattr(byte_products, "MULTIPLIES_BYTES", False)
-    monkeypatch.setattr(pair_scans, "ROWS", 16)
-    monkeypatch.setattr(pair_scans, "COLUMNS", 32)
-    monkeypatch.setattr(pair_scans, "_SEEDS", 4)
-    n, k = 150, 25
-    scorer = normal_model(name, 20, n, 3).scorer
-    queries = scorer.fact_queries(np.arange(n), np.ones(n, dtype=int))
-    scores = np.empty((n, n), dtype=scorer.dtype)
-    scorer.query_scores(queries, scores)
-    best = np.sort(np.argsort(-scores.ravel(), kind="stable")[:k])
-    found = PairSearch(scorer).best(1, k, seeds=np.array([5, 9]), memory=memory)
-    assert sorted(as_keys(found, n)) == best.tolist()
-    assert (np.diff(found.scores) <= 0).all()
-    np.testing.assert_allclose(found.scores, scores[found.heads, found.tails], rtol=1e-4, atol=1e-4)
+def test_pairs_of_a_large_graph_are_those_of_scoring_all(name, memory):
+    scorer = normal_model(name, 20, LARGE, 3, spread=0.5).scorer
+    scores = all_scores(scorer, 1)
+    np.fill_diagonal(scores, -np.inf)
+    facts = np.sort(best_keys(scores, 50))
+    scores.ravel()[facts] = -np.inf
+    wanted = best_keys(scores, 300)
+    search = PairSearch(scorer, threads=2)
+    for seeds in (None, facts // LARGE):
+        found = search.best(1, 300, leave_out=facts, loops=False, seeds=seeds, memory=memory)
+        assert as_keys(found, LARGE) == wanted
+        np.testing.assert_allclose(found.scores, scores.ravel()[wanted], rtol=1e-12, atol=1e-12)
 
 
-def test_most_tiles_are_never_multiplied_where_norms_differ(monkeypatch):
-    monkeypatch.setattr(pair_scans, "COLUMNS", 64)
-    model = normal_model("distmult", 16, 2000, 0)
-    model.entities[50:] *= 0.05
-    seen = []
-    reaching = pair_scans.reaching
+@pytest.mark.parametrize("memory", [10**9, SCARCE])
+@pytest.mark.parametrize("name", ["distmult", "complex", "transe"])
+def test_equal_scores_of_a_large_graph_stand_by_head_then_tail(name, memory):
+    scorer = integer_model(name, 3, LARGE, 5).scorer
+    scores = all_scores(scorer, 1)
+    wanted = best_keys(scores, 1000)
+    assert (scores >= scores.ravel()[wanted[-1]]).sum() > 1000  # some are as good as the last one
+    found = PairSearch(scorer, threads=2).best(1, 1000, memory=memory)
+    assert as_keys(found, LARGE) == wanted
 
-    def count(rows, columns, *rest):
-        seen.append(len(rows.bytes) * len(columns.bytes))
-        return reaching(rows, columns, *rest)
 
-    monkeypatch.setattr(pair_scans, "reaching", count)
-    PairSearch(model.scorer, threads=1).best(0, 10)
-    assert sum(seen) < 2000**2 / 4
+@pytest.mark.parametrize("spread", [0.1, 0.5, 1.5])  # of many coordinates few or most are needed
+@pytest.mark.parametrize("name", ["rescal", "complex", "transe"])
+def test_pairs_of_wide_models_are_those_of_scoring_all(name, spread):
+    scorer = normal_model(name, 90, LARGE, 1, spread=spread).scorer
+    found = PairSearch(scorer, threads=2).best(0, 100)
+    assert as_keys(found, LARGE) == best_keys(all_scores(scorer, 0), 100)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1, 1e60])
+def test_scores_that_single_precision_cannot_tell_apart_are(size):
+    """Copies of a few entities, changed so little that only double precision tells."""
+    random = np.random.default_rng(2)
+    entities = size * random.normal(size=(5, 30))[random.integers(5, size=LARGE)]
+    entities *= 1 + 1e-11 * random.normal(size=entities.shape)
+    scorer = Model(FAMILIES["distmult"], 30, entities, np.ones((1, 30))).scorer
+    scores = all_scores(scorer, 0)
+    found = PairSearch(scorer, threads=2).best(0, 200)
+    assert len(found) == 200
+    np.testing.assert_allclose(found.scores, scores[found.heads, found.tails], rtol=1e-14)
+    lowest = scores.ravel()[best_keys(scores, 200)[-1]]
+    assert (found.scores >= lowest * (1 - 1e-14)).all()
 
 
 @pytest.mark.parametrize("size", [1e-70, 1, 1e70])
-@given(st.sampled_from(["rescal", "complex", "transe"]), st.integers(0, 99), st.integers(1, 7))
-def test_bounds_hold_at_every_level(size, name, seed, together):
-    """No pair has a chance with fewer bytes than are asked for, and few have with as many."""
-    given = normal_model(name, 13, 30, seed)
-    entities, relations = (x.astype(float) for x in (given.entities, given.relations))
-    model = Model(given.family, 13, entities * size, relations)
-    scorer, everyone = model.scorer, np.arange(30)
+@given(st.sampled_from(["rescal", "complex", "transe"]), st.integers(1, 40), st.integers(0, 99))
+def test_products_of_few_coordinates_bound_scores_at_every_level(size, name, dim, seed):
+    given = normal_model(name, dim, 30, seed, dtype=np.float64, spread=0.5)
+    scorer = Model(given.family, dim, given.entities * size, given.relations).scorer
+    everyone = np.arange(30)
     queries = scorer.fact_queries(everyone, np.zeros(30, dtype=int))
-    exact = queries.astype(float) @ scorer.candidates.T.astype(float)
-    axes = Axes.of(queries, scorer.candidates)
-    rows, q = rounded(queries, everyone, axes.order, axes.queries)
-    columns, c = rounded(scorer.candidates, everyone, axes.order, axes.candidates, together)
-    of_column = everyone // together
-    for level in range(q.rests.shape[1]):
-        part = slice(level * STEP)
-        sums = rows[:, part].astype(int) @ columns[:, part].T.astype(int)
-        for bar in np.quantile(exact, [0, 0.5, 0.9, 1]):
-            limits = least_sums(bar, q, c, level)[:, of_column]
-            assert (sums >= limits)[exact >= bar].all()
-    assert ((sums >= limits) & (exact < bar)).mean() < 0.1  # the last bar is the highest score
+    scores = all_scores(scorer, 0)
+    axes, other_axes, unit = balance(queries, scorer.candidates)
+    rows = Rows.of(queries, everyone, axes)
+    columns = Rows.of(scorer.candidates, everyone, other_axes)
+    tolerances = rows.tolerances(columns)[:, None]
+    for level in range(rows.rests.shape[1]):
+        bounds = unit * (rows.first(level) @ columns.first(level).T + tolerances)
+        assert (bounds >= scores).all()
+    assert level * STEP >= scorer.width  # where the bound is the score, but for rounding
+    assert (bounds - scores <= 3 * unit * tolerances).all()
 
 
-def test_heads_and_tails_can_be_chosen_and_a_floor_set():
+def test_most_tiles_are_never_multiplied_where_norms_differ(monkeypatch):
+    n = 2 * LARGE
+    model = normal_model("distmult", 16, n, 0)
+    model.entities[50:] *= 0.05
+    seen = []
+    keep_best = pairs.keep_best
+
+    def count(scores, *rest):
+        seen.append(scores.size)
+        keep_best(scores, *rest)
+
+    monkeypatch.setattr(pairs, "keep_best", count)
+    PairSearch(model.scorer, threads=1).best(0, 10)
+    assert sum(seen) < n**2 / 4
+
+
+@pytest.mark.parametrize("memory", [10**9, 50_000])
+def test_heads_and_tails_can_be_chosen_and_a_floor_set(memory):
     n = 40
     scorer = normal_model("complex", 6, n, 1).scorer
     heads, tails = np.array([3, 8, 30]), np.array([1, 2, 3])
-    found = PairSearch(scorer).best(0, 100, heads=heads, tails=tails, loops=False)
+    search = PairSearch(scorer)
+    found = search.best(0, 100, heads=heads, tails=tails, loops=False, memory=memory)
     assert sorted(as_keys(found, n)) == sorted(h * n + t for h in heads for t in tails if h != t)
-    again = PairSearch(scorer).best(0, 100, heads=heads, tails=tails, floor=found.scores[3])
+    floor = found.scores[3]
+    again = search.best(0, 100, heads=heads, tails=tails, floor=floor, memory=memory)
     assert len(again) in (4, 5)  # 3 → 3 may be among them
-    assert len(PairSearch(scorer).best(0, 5, heads=heads[:0])) == 0
+    assert len(search.best(0, 5, heads=heads[:0], memory=memory)) == 0
 
 
 def test_an_ensemble_scores_pairs_as_it_scores_facts():

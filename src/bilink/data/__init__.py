@@ -1,6 +1,6 @@
 """From files to integer arrays: graphs, their index of facts, negatives, catalogue, statistics."""
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
     "SPLITS": "graph",

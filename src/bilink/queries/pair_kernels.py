@@ -1,22 +1,55 @@
-"""The loops over scores of the pair search (``pairs``, ``pair_scans``): which pairs are kept.
+"""The loops of the pair search: over rows, over the scores of pairs, and the heap of the best."""
 
-The best pairs so far of a thread are a heap with its worst on top; ``bar`` is the score that all
-threads know to be reached by as many pairs as are wanted.
-"""
+from typing import NamedTuple
 
 import numpy as np
 
-from bilink._jit import kernel, kernel_function, reduction
+from bilink._jit import kernel, kernel_function
 from bilink.models.scorer import exact_score
 
+STEP = 16  # coordinates; products can be cut off after any multiple of it
+_SEGMENT = 64  # scores that are compared together, and looked at singly where one is high enough
 
-@reduction
-def _product(row, column):
-    """⟨b, b′⟩ of two rows of bytes, exactly."""
-    total = np.float32(0)
-    for k in range(row.shape[0]):
-        total += np.float32(row[k]) * np.float32(column[k])
-    return total
+
+class Selection(NamedTuple):
+    """Which pairs count."""
+
+    leave_out: np.ndarray  # int64, sorted: pairs that do not, as head · n_entities + tail
+    loops: bool  # whether pairs of an entity and itself do
+    threshold: np.ndarray  # float64, one number: what as many pairs as wanted are known to reach
+
+
+class Heap(NamedTuple):
+    """The best pairs of one thread, the worst of them first."""
+
+    scores: np.ndarray  # float64
+    keys: np.ndarray  # int64, head · n_entities + tail
+
+
+@kernel
+def change_axes(rows, places, order, weights, values, rests):
+    """values[i, k] = rows[places[i], order[k]] · weights[k]; rests[i, l] = ‖values[i, l · STEP :]‖.
+
+    The norms are those before the values are rounded to float32.
+    """
+    width = order.shape[0]
+    for i in range(places.shape[0]):
+        row, squares = rows[places[i]], 0.0
+        for level in range(rests.shape[1] - 1, -1, -1):
+            for k in range(level * STEP, min((level + 1) * STEP, width)):
+                x = row[order[k]] * weights[k]
+                values[i, k] = x
+                squares += x * x
+            rests[i, level] = np.sqrt(squares)
+
+
+@kernel_function
+def _any_reaches(scores, limit):
+    """Whether one of some scores is ``limit`` or higher."""
+    found = False
+    for j in range(scores.shape[0]):
+        found |= scores[j] >= limit
+    return found
 
 
 @kernel_function
@@ -27,86 +60,56 @@ def _contains(keys, key):
 
 
 @kernel_function
-def _keep(score, key, bar, heap_scores, heap_keys):
-    """Put a pair in the place of the worst of a heap (which has its worst on top), if better."""
-    if score < heap_scores[0] or (score == heap_scores[0] and key > heap_keys[0]):
+def _is_worse(heap, i, score, key):
+    """Whether pair ``i`` of a heap stands behind another one: equal scores stand by key."""
+    return heap.scores[i] < score or (heap.scores[i] == score and heap.keys[i] > key)
+
+
+@kernel_function
+def _push(heap, score, key):
+    """Put a pair in the place of the worst of a heap, if it is better."""
+    if not _is_worse(heap, 0, score, key):
         return
-    k = heap_scores.shape[0]
+    k = heap.scores.shape[0]
     at = 0
     while 2 * at + 1 < k:
         child = 2 * at + 1
         right = child + 1
-        if right < k and (
-            heap_scores[right] < heap_scores[child]
-            or (heap_scores[right] == heap_scores[child] and heap_keys[right] > heap_keys[child])
-        ):
+        if right < k and _is_worse(heap, right, heap.scores[child], heap.keys[child]):
             child = right
-        if heap_scores[child] > score or (heap_scores[child] == score and heap_keys[child] < key):
+        if not _is_worse(heap, child, score, key):
             break
-        heap_scores[at], heap_keys[at] = heap_scores[child], heap_keys[child]
+        heap.scores[at], heap.keys[at] = heap.scores[child], heap.keys[child]
         at = child
-    heap_scores[at], heap_keys[at] = score, key
-    bar[0] = max(bar[0], heap_scores[0])
+    heap.scores[at], heap.keys[at] = score, key
 
 
 @kernel
-def follow(
-    pairs,
-    rows,
-    columns,
-    limits,
-    queries,
-    candidates,
-    places,
-    heads,
-    tails,
-    leave_out,
-    loops,
-    bar,
-    heap_scores,
-    heap_keys,
+def keep_best(
+    scores, unit, tolerances, queries, candidates, heads, tails, is_product, selection, heap
 ):
-    """Look closer at some pairs of a tile; keep those that are among the best so far."""
-    n = candidates.shape[0]
-    for pair in pairs:
-        i, j = pair // columns.shape[0], pair % columns.shape[0]
-        if _product(rows[i], columns[j]) < limits[i]:
-            continue
-        head, tail = heads[places[i]], tails[j]
-        key = head * n + tail
-        if (head == tail and not loops) or _contains(leave_out, key):
-            continue
-        score = exact_score(queries[places[i]], candidates[tail])
-        if score >= bar[0]:
-            _keep(score, key, bar, heap_scores, heap_keys)
+    """Keep the pairs of a block that are among the best so far.
 
-
-@kernel
-def take_scores(
-    scores,
-    queries,
-    candidates,
-    tolerances,
-    is_product,
-    heads,
-    tails,
-    leave_out,
-    loops,
-    bar,
-    heap_scores,
-    heap_keys,
-):
-    """Look at all scores of some heads; keep the pairs that are among the best so far."""
-    n = candidates.shape[0]
+    The score of (heads[i], tails[j]) is at most unit · (scores[i, j] + tolerances[i]).  That of a
+    product is ⟨queries[i], candidates[tails[j]]⟩ in double precision, any other scores[i, j].
+    """
+    n, threshold = candidates.shape[0], selection.threshold
     for i in range(scores.shape[0]):
-        for tail in tails:
-            score = np.float64(scores[i, tail])
-            if not score >= bar[0] - tolerances[i]:
+        for start in range(0, scores.shape[1], _SEGMENT):
+            stop = min(start + _SEGMENT, scores.shape[1])
+            # Rounding a limit to the scores' type cannot lift it above a score that reaches it.
+            limit = scores.dtype.type(threshold[0] / unit - tolerances[i])
+            if not _any_reaches(scores[i, start:stop], limit):
                 continue
-            key = heads[i] * n + tail
-            if (heads[i] == tail and not loops) or _contains(leave_out, key):
-                continue
-            if is_product:
-                score = exact_score(queries[i], candidates[tail])
-            if score >= bar[0]:
-                _keep(score, key, bar, heap_scores, heap_keys)
+            for j in range(start, stop):
+                if not scores[i, j] >= limit:
+                    continue
+                score = np.float64(scores[i, j])
+                if is_product:
+                    score = exact_score(queries[i], candidates[tails[j]])
+                if score < threshold[0] or (heads[i] == tails[j] and not selection.loops):
+                    continue
+                key = heads[i] * n + tails[j]
+                if not _contains(selection.leave_out, key):
+                    _push(heap, score, key)
+                    threshold[0] = max(threshold[0], heap.scores[0])

@@ -1,16 +1,24 @@
 """The question (?, r, ?): the best pairs of a relation, exactly, with few of them scored in full.
 
-Queries and candidates are rounded to bytes, whose first ones say most (``bounds``), and sorted by
-their norms.  A tile of pairs that cannot reach the best so far is never multiplied; any other is
-multiplied as bytes (``byte_products``), over so many coordinates as pay, and the pairs that may
-still be among the best are scored in double precision.  So the result is that of scoring all pairs;
-equal scores stand by ascending head, then tail.
+A coordinate of the queries may be multiplied by a weight if that of the candidates is divided by
+it.  So both sides get the same size in each coordinate, and the largest coordinates come first.
+Let x and y be a query and a candidate in this form.  Cauchy–Schwarz bounds their product by that of
+their first p coordinates and the norms of what is left:
+
+⟨x, y⟩ ≤ ⟨first p of x, first p of y⟩ + ‖rest of x‖·‖rest of y‖
+
+The right side is itself a product, of rows that end with the norm of their rest.  It is computed in
+float32, for tiles of pairs; the pairs whose bound, rounding included, reaches the best so far are
+scored in double precision.  Tiles whose norms are too small for that are never multiplied.  So the
+result is that of scoring all pairs; equal scores stand by ascending head, then tail.
 """
 
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +26,31 @@ from bilink._threads import single_threaded_blas
 from bilink.errors import QueryStopped
 from bilink.evaluation.ranks import block_size
 from bilink.models.scorer import Scorer
-from bilink.queries.pair_scans import COLUMNS, ROWS, AllPairs, Goal, Pairs, Tiles
+from bilink.queries.pair_kernels import STEP, Heap, Selection, change_axes, keep_best
 
 MEMORY_BUDGET = 10**9  # bytes
+ROWS, COLUMNS = 1024, 1024  # of a tile
+SEEDS = 128  # heads that are looked at first, for a high threshold
+
+_SAMPLE = 2048  # rows that give the sizes of coordinates
+_SAMPLED_ROWS, _SAMPLED_COLUMNS = 64, 128  # whose pairs give the level of products
+_EXACT = 8000  # coordinates that BLAS multiplies while one pair is scored in double precision
+
+_EPS = float(np.finfo(np.float32).eps)
+_TINY = 1e-30  # above what numbers too small for float32 add up to
+_LEAST = 1e-150  # unit of a side, so that the product of two is not zero
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of ids and their scores, best first."""
+
+    heads: np.ndarray  # int64
+    tails: np.ndarray  # int64
+    scores: np.ndarray  # float64
+
+    def __len__(self) -> int:
+        return len(self.heads)
 
 
 class PairSearch:
@@ -54,64 +84,77 @@ class PairSearch:
         with the number of heads just done; when ``stop`` returns true, the search ends with
         ``QueryStopped``.
         """
-        scorer = self._scorer
+        scorer, threads = self._scorer, self._threads
         heads, tails = self._ids(heads), self._ids(tails)
-        goal = Goal(k, _ids(leave_out), loops, floor, scorer.n_entities)
-        if not (len(heads) and len(tails)):
-            return goal.pairs([goal.heap()])
-        if not scorer.is_product or self._bytes() > memory:
-            size, threads = block_size(scorer, memory, self._threads)
-            everything = AllPairs(scorer, relation, heads, tails, goal)
-            return _run(everything, everything.blocks(size), goal, threads, progress, stop)
-        queries = scorer.fact_queries(heads, np.full_like(heads, relation))
-        scorer.check_finite(queries)
-        tiles = Tiles(scorer, queries, heads, tails, goal)
-        return _run(tiles, tiles.blocks(_ids(seeds)), goal, self._threads, progress, stop)
+        selection = Selection(_ids(leave_out), loops, np.array([floor], dtype=np.float64))
+        k = min(k, len(heads) * len(tails))
+        if k == 0:
+            return Pairs(_ids(None), _ids(None), np.empty(0))
+        scan: AllPairs | Tiles
+        if scorer.is_product and self._bytes() <= memory:
+            queries = _queries(scorer, heads, relation)
+            scorer.check_finite(queries)
+            scan = Tiles(queries, scorer.candidates, heads, tails, selection)
+            blocks = scan.blocks(_ids(seeds))
+        else:
+            size, threads = block_size(scorer, memory, threads)
+            scan, blocks = AllPairs(scorer, relation, tails, selection), _cut(heads, size)
+        last = np.iinfo(np.int64).max
+        heaps = [Heap(np.full(k, -np.inf), np.full(k, last)) for _ in range(threads)]
+        _run(scan, blocks, heaps, progress, stop)
+        return _merge(heaps, k, scorer.n_entities)
 
     def _ids(self, chosen: np.ndarray | None) -> np.ndarray:
         return np.arange(self._scorer.n_entities) if chosen is None else np.unique(_ids(chosen))
 
     def _bytes(self) -> float:
-        """What the queries, the bytes of both sides and the tiles take."""
-        number, width = self._scorer.dtype.itemsize, self._scorer.width
-        tile = ROWS * (16 * COLUMNS + 8 * width)  # sums, and places of pairs
-        return self._scorer.n_entities * (number + 4) * width + self._threads * tile
+        """What the queries, the candidates in new coordinates and the tiles take."""
+        n, number, width = self._scorer.n_entities, self._scorer.dtype.itemsize, self._scorer.width
+        tile = 4 * ROWS * COLUMNS + (ROWS * (8 + number) + 4 * COLUMNS) * width
+        return n * width * (number + 4 + 4 / STEP) + self._threads * tile
 
 
 def _ids(given: np.ndarray | None) -> np.ndarray:
     return np.asarray([] if given is None else given, dtype=np.int64)
 
 
-Work = Callable[[np.ndarray, tuple[np.ndarray, np.ndarray]], None]
+def _cut(ids: np.ndarray, size: int) -> list[np.ndarray]:
+    return [ids[i : i + size] for i in range(0, len(ids), size)]
+
+
+def _merge(heaps: list[Heap], k: int, n: int) -> Pairs:
+    """The best of all threads."""
+    scores, keys = (np.concatenate(parts) for parts in zip(*heaps, strict=True))
+    best = np.lexsort((keys, -scores))[:k]
+    best = best[scores[best] > -np.inf]
+    return Pairs(keys[best] // n, keys[best] % n, scores[best])
 
 
 def _run(
-    work: Work,
+    scan: Callable[[np.ndarray, Heap], None],
     blocks: list[np.ndarray],
-    goal: Goal,
-    threads: int,
+    heaps: list[Heap],
     progress: Callable[[int], None] | None,
     stop: Callable[[], bool] | None,
-) -> Pairs:
-    """Hand the blocks of heads to threads, the first one before all others."""
+) -> None:
+    """Hand the blocks of heads to one thread per heap, the first block before all others."""
     waiting = iter(blocks)
     stopped = threading.Event()
-    heaps = [goal.heap() for _ in range(threads)]
 
-    def loop(heap: tuple[np.ndarray, np.ndarray], most: int | None = None) -> None:
-        for done, rows in enumerate(waiting, start=1):
+    def loop(heap: Heap, most: int | None = None) -> None:
+        for done, block in enumerate(waiting, start=1):
             if stopped.is_set() or (stop is not None and stop()):
                 stopped.set()
                 return
-            work(rows, heap)
+            scan(block, heap)
             if progress:
-                progress(len(rows))
+                progress(len(block))
             if done == most:
                 return
 
-    with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(len(heaps)) as pool:
         try:
-            loop(heaps[0], most=1)  # which raises the bar
+            loop(heaps[0], most=1)  # which raises the threshold
             for job in [pool.submit(loop, heap) for heap in heaps]:
                 job.result()
         except BaseException:
@@ -119,4 +162,171 @@ def _run(
             raise
     if stopped.is_set():
         raise QueryStopped("the search was stopped before it had seen all pairs")
-    return goal.pairs(heaps)
+
+
+def _queries(scorer: Scorer, heads: np.ndarray, relation: int) -> np.ndarray:
+    return scorer.fact_queries(heads, np.full_like(heads, relation))
+
+
+class AllPairs:
+    """Scores every pair: for scores that are no products, and where memory is short."""
+
+    def __init__(self, scorer: Scorer, relation: int, tails: np.ndarray, selection: Selection):
+        self._scorer, self._relation, self._selection = scorer, relation, selection
+        self._everyone = np.arange(scorer.n_entities)
+        self._others = np.setdiff1d(self._everyone, tails)
+
+    def __call__(self, heads: np.ndarray, heap: Heap) -> None:
+        """Score some heads with all candidates."""
+        scorer = self._scorer
+        queries = _queries(scorer, heads, self._relation)
+        scores = scorer.query_scores(queries)
+        scores[:, self._others] = np.nan  # which reaches no threshold
+        keep_best(
+            scores,
+            1.0,
+            scorer.tolerances(queries).astype(np.float64),
+            *scorer.exact_rows(queries),
+            heads,
+            self._everyone,
+            scorer.is_product,
+            self._selection,
+            heap,
+        )
+
+
+class Tiles:
+    """Scores the pairs whose bounds reach the threshold."""
+
+    def __init__(
+        self,
+        queries: np.ndarray,
+        candidates: np.ndarray,
+        heads: np.ndarray,
+        tails: np.ndarray,
+        selection: Selection,
+    ):
+        self._queries, self._candidates, self._heads = queries, candidates, heads
+        self._selection = selection
+        self._axes, axes, self._unit = balance(queries, candidates)
+        self._tails = _by_norm(candidates, tails, axes)
+        self._columns = Rows.of(candidates, self._tails, axes)
+
+    def blocks(self, seeds: np.ndarray) -> list[np.ndarray]:
+        """All rows of queries: some seeds, or the largest, then the others by their norms."""
+        order = _by_norm(self._queries, np.arange(len(self._heads)), self._axes)
+        first = np.flatnonzero(np.isin(self._heads, seeds))
+        first = first[:: max(1, -(-len(first) // SEEDS))] if len(first) else order[:SEEDS]
+        return [np.ascontiguousarray(first), *_cut(order[~np.isin(order, first)], ROWS)]
+
+    def __call__(self, places: np.ndarray, heap: Heap) -> None:
+        """Go through the tiles of some rows of queries, until their norms are too small."""
+        rows, threshold = Rows.of(self._queries, places, self._axes), self._selection.threshold
+        queries, heads = self._queries[places], self._heads[places]
+        tolerances = rows.tolerances(self._columns)
+        level = self._cheapest_level(rows, tolerances)
+        left = rows.first(level)
+        for start in range(0, len(self._tails), COLUMNS):
+            columns = self._columns[start : start + COLUMNS]
+            highest = (rows.norms * columns.norms.max() + tolerances).max()
+            if highest * self._unit < threshold[0]:
+                return
+            keep_best(
+                left @ columns.first(level).T,
+                self._unit,
+                tolerances,
+                queries,
+                self._candidates,
+                heads,
+                self._tails[start : start + COLUMNS],
+                True,
+                self._selection,
+                heap,
+            )
+
+    def _cheapest_level(self, rows: "Rows", tolerances: np.ndarray) -> int:
+        """The level of products that costs least, judged by a sample of pairs."""
+        threshold, levels = self._selection.threshold[0], range(1, rows.rests.shape[1])
+        if threshold == -np.inf:
+            return levels[-1]  # the threshold rises while the first tile is looked at
+        few = slice(None, None, max(1, len(tolerances) // _SAMPLED_ROWS))
+        x, limits = rows[few], threshold / self._unit - tolerances[few, None]
+        y = self._columns[:: max(1, len(self._tails) // _SAMPLED_COLUMNS)]
+        reaching = [np.mean(x.first(level) @ y.first(level).T >= limits) for level in levels]
+        return levels[np.argmin(STEP * np.array(levels) + _EXACT * np.array(reaching))]
+
+
+class Axes(NamedTuple):
+    """The coordinates of one side: the k-th is number order[k] of a row, times weights[k]."""
+
+    order: np.ndarray
+    weights: np.ndarray
+
+
+def balance(queries: np.ndarray, candidates: np.ndarray) -> tuple[Axes, Axes, float]:
+    """The axes of both sides, with coordinates of at most 1, and the unit of their products."""
+    sizes, others = _root_mean_squares(queries), _root_mean_squares(candidates)
+    order = np.argsort(-sizes * others, kind="stable")
+    weights = np.sqrt(others / sizes)[order]
+    unit = max(_LEAST, np.max(_largest(queries)[order] * weights))
+    other = max(_LEAST, np.max(_largest(candidates)[order] / weights))
+    return Axes(order, weights / unit), Axes(order, 1 / weights / other), unit * other
+
+
+def _root_mean_squares(rows: np.ndarray) -> np.ndarray:
+    """The size of each coordinate, never nothing."""
+    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+    largest = np.abs(some).max(initial=1e-140)
+    return largest * np.sqrt(np.maximum(np.mean((some / largest) ** 2, axis=0), 1e-12))
+
+
+def _largest(rows: np.ndarray) -> np.ndarray:
+    """The largest size of each coordinate."""
+    return np.maximum(rows.max(axis=0), -rows.min(axis=0)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one side in its axes, and the norms of what is left of them at each level."""
+
+    values: np.ndarray  # float32
+    rests: np.ndarray  # float32, rounded up: ‖row without its first level · STEP coordinates‖
+
+    @classmethod
+    def of(cls, rows: np.ndarray, places: np.ndarray, axes: Axes) -> "Rows":
+        """The rows at some places."""
+        width = len(axes.order)
+        values = np.empty((len(places), width), dtype=np.float32)
+        rests = np.zeros((len(places), -(-width // STEP) + 1), dtype=np.float32)
+        change_axes(rows, places, *axes, values, rests)
+        rests *= 1 + 4 * _EPS
+        return cls(values, rests)
+
+    def __getitem__(self, places: slice) -> "Rows":
+        return Rows(self.values[places], self.rests[places])
+
+    @property
+    def norms(self) -> np.ndarray:
+        """The norms of the rows, rounded up."""
+        return self.rests[:, 0].astype(np.float64)
+
+    def first(self, level: int) -> np.ndarray:
+        """Rows whose products are bounds: the first coordinates, and the norm of the rest."""
+        return np.hstack([self.values[:, : level * STEP], self.rests[:, level : level + 1]])
+
+    def tolerances(self, others: "Rows") -> np.ndarray:
+        """For each row, how far rounding may move its bounds with others below the true ones.
+
+        A sum of n products in any order is within n·ε/2·Σ|xₖ yₖ| of the true one, to first order,
+        and that sum is at most ‖x‖·‖y‖, also with the norms of rests as last coordinates.  Rounding
+        x and y to float32 takes away as much as two more products.  More than twice all this leaves
+        room for higher orders and for the rounding of the exact score.
+        """
+        width = self.values.shape[1]
+        return (width + 16) * _EPS * others.norms.max() * self.norms + _TINY
+
+
+def _by_norm(rows: np.ndarray, places: np.ndarray, axes: Axes) -> np.ndarray:
+    """The places by the norms of their rows, the greatest first."""
+    norms = [Rows.of(rows, part, axes).norms for part in _cut(places, COLUMNS)]
+    return places[np.argsort(-np.concatenate(norms), kind="stable")]
