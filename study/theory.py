@@ -19,8 +19,7 @@ from pathlib import Path
 import bilink
 from bilink.data.graph import SPLITS
 from bilink.data.index import known_answers
-from bilink.theory.consistent_models import consistent_model
-from bilink.theory.construct import certify, relation_factors
+from bilink.theory.consistent_models import certify, consistent_model, relation_factors
 from bilink.theory.relations import facts_of
 
 HERE = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""A certificate of runs made into a matrix of fractions; imports nothing from bilink."""
+"""An interval certificate made into a matrix of fractions; imports nothing from bilink."""
 
 from fractions import Fraction
 
@@ -40,11 +40,13 @@ def _vector(part, root):
 
 def _local(block, matrix):
     """The biases and products of one block: coefficients of polynomials, and powers of t."""
-    runs = [
+    intervals = [
         list(zip(block.first[s:e], block.last[s:e], strict=True))
         for s, e in zip(block.offset, block.offset[1:], strict=False)
     ]
-    c = max((len(r) for r, apart in zip(runs, block.apart, strict=True) if not apart), default=0)
+    c = max(
+        (len(r) for r, apart in zip(intervals, block.apart, strict=True) if not apart), default=0
+    )
     apart = [i for i, x in enumerate(block.apart) if x]
     m = len(block.columns)
     b = [-(Fraction(t) ** (2 * c)) if c else Fraction(0) for t in range(m)]
@@ -57,9 +59,9 @@ def _local(block, matrix):
             left.append([Fraction(0)] * max(0, 2 * c - 1))
         else:
             p = [Fraction(-1)]
-            for s, e in runs[i]:
+            for s, e in intervals[i]:
                 p = _times(_times(p, [Fraction(1, 2) - int(s), 1]), [-int(e) - Fraction(1, 2), 1])
-            for _ in range(c - len(runs[i])):
+            for _ in range(c - len(intervals[i])):
                 p = _times(p, [1, 0, 1])
             assert len(p) == 2 * c + 1
             assert p[-1] == -1

@@ -1,4 +1,4 @@
-"""Slow, obvious scores of the paper's models, and random models; nothing of the theory room."""
+"""Slow, obvious scores of the paper's models, and random models; uses nothing of bilink.theory."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from bilink.cli import app
 from bilink.data.loading import load_graph
 from bilink.errors import BilinkError
-from bilink.theory.bounds import COLUMNS, ROWS, bounds, bounds_of, degree_ranks
+from bilink.theory.table1 import COLUMNS, ROWS, bounds, bounds_of, degree_ranks
 
 # Table 1 for N = 100, K = 3, r' = 7 and rounding ranks 2, 3, 4, in the order of COLUMNS.
 PAPER = {

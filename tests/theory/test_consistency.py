@@ -14,11 +14,10 @@ from scipy.optimize import linprog
 import bilink
 from bilink.errors import BilinkError
 from bilink.models.model import Model
-from bilink.theory.consistency import check_consistency
+from bilink.theory.consistency import check_consistency, error_bound
 from bilink.theory.consistent_models import consistent_model
-from bilink.theory.factors import Factors
-from bilink.theory.floating import error_bound
 from bilink.theory.relations import RelationFacts
+from bilink.theory.rounding.certificates import Factors
 from bilink.theory.universality import represent
 
 EVERY = [*NAMES, "transe-l1"]

@@ -15,10 +15,8 @@ from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError
 from bilink.models.storage import load_model, save_model
 from bilink.runs.made import construct_run
-from bilink.theory.consistent_models import consistent_model, sizes
-from bilink.theory.construct import _stored, construct
-from bilink.theory.factors import Factors
-from bilink.theory.rounding.certificates import model_margin
+from bilink.theory.consistent_models import _stored, consistent_model, construct, sizes
+from bilink.theory.rounding.certificates import Factors, model_margin
 from conftest import random_graph
 
 FAMILIES = ("rescal", "complex", "hole")

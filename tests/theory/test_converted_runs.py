@@ -49,7 +49,8 @@ def test_a_converted_run_has_the_same_mrr_and_ranks(trained, tmp_path, source, t
         *(x.astype(np.float64) for x in (was.model.entities, was.model.relations)),
     )
     before, after = rank_entities(double.scorer, was.graph), now.evaluate()
-    assert after.metrics()["mrr"] == pytest.approx(was.evaluate().metrics()["mrr"], abs=1e-6)
+    mrr = pytest.approx(was.evaluate().metrics()["mrr"], abs=1e-4 if kind == "refinement" else 1e-6)
+    assert after.metrics()["mrr"] == mrr
     if kind == "refinement":  # in double precision, inequalities of a ten-millionth may be lost
         assert certificate.deviation < 1e-6
         moved = [before.values(side) != after.values(side) for side in SIDES]

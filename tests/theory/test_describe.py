@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import bilink.theory.describe as room
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError
-from bilink.theory.construct import construct
-from bilink.theory.describe import describe
-from bilink.theory.relations import RelationFacts, facts_of, twins
+from bilink.theory import description
+from bilink.theory.consistent_models import construct
+from bilink.theory.description import describe
+from bilink.theory.relations import RelationFacts, facts_of, first_with_same_facts
 from conftest import random_graph
 
 EFFORT = 0.02
@@ -69,12 +69,12 @@ def test_transe_can_be_as_good_as_it_is_said_to_be():
     assert relation_of({(0, 0), (1, 1)}, 2).lost_by_transe() == 0
 
 
-def test_twins_are_copies_and_inverses_of_earlier_relations():
+def test_copies_and_inverses_of_earlier_relations_are_found():
     pairs = [(0, 1), (0, 2), (3, 3)]
     triples = [(h, 0, t) for h, t in pairs] + [(t, 1, h) for h, t in pairs]
     triples += [(h, 2, t) for h, t in pairs] + [(0, 3, 1)]
     graph = graph_of(triples, 4, 5)
-    assert twins(facts_of(graph, ("train",))) == [
+    assert first_with_same_facts(facts_of(graph, ("train",))) == [
         (0, False),
         (0, True),
         (0, False),
@@ -103,8 +103,10 @@ def test_what_was_found_is_not_sought_again(tmp_path, monkeypatch):
     assert len(kept) == 2
     kept[0].write_text("{broken")  # as if cut short by a crash
     calls = []
-    search = room.rounding_rank
-    monkeypatch.setattr(room, "rounding_rank", lambda *a, **o: calls.append(1) or search(*a, **o))
+    search = description.rounding_rank
+    monkeypatch.setattr(
+        description, "rounding_rank", lambda *a, **o: calls.append(1) or search(*a, **o)
+    )
     assert describe(graph, effort=EFFORT, keep=tmp_path).to_dict() == before.to_dict()
     assert len(calls) == 1
 

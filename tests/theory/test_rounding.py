@@ -12,14 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bilink.errors import DataError
-from bilink.theory.factors import Factors
 from bilink.theory.rounding.boolean import BooleanMatrix
-from bilink.theory.rounding.certificates import margin_over_error
-from bilink.theory.rounding.circle import circle_factors
-from bilink.theory.rounding.hinge import factorise
-from bilink.theory.rounding.ordering import block_costs, few_runs, first_order, improve, runs_of
-from bilink.theory.rounding.rank import _Search, rank_one_factors, rounding_rank
-from bilink.theory.rounding.shattering import shattered
+from bilink.theory.rounding.certificates import Factors, margin_over_error
+from bilink.theory.rounding.descent import factorise
+from bilink.theory.rounding.geometry import circle_factors
+from bilink.theory.rounding.ordering import (
+    block_costs,
+    count_intervals,
+    few_intervals,
+    first_order,
+    improve,
+)
+from bilink.theory.rounding.rank import _Search, rank_one_factors, rounding_rank, shattered
 
 EFFORT = 0.02
 
@@ -44,7 +48,7 @@ def told_apart(factors, matrix):
     return np.array_equal(factors.left @ factors.right.T > factors.threshold, matrix)
 
 
-def count_runs(row):
+def naive_count(row):
     return sum(one and not before for before, one in itertools.pairwise([False, *row]))
 
 
@@ -63,19 +67,19 @@ def test_the_distinct_rows_and_columns_give_the_matrix_back(matrix):
 
 
 @given(matrices())
-def test_orders_keep_all_columns_and_blocks_and_have_the_runs_they_say(matrix):
+def test_orders_keep_all_columns_and_blocks_and_count_their_intervals(matrix):
     reduced = BooleanMatrix.of(*facts(matrix), len(matrix))
     if not reduced.shape[0]:
         return
-    for order in (first_order(reduced), few_runs(reduced, 100_000)):
+    for order in (first_order(reduced), few_intervals(reduced, 100_000)):
         assert sorted(order) == list(range(reduced.shape[1]))
         blocks = reduced.column_block[order]
         assert np.array_equal(blocks, np.sort(blocks))
-        runs = [count_runs(row) for row in reduced.dense()[:, order].tolist()]
-        assert runs_of(reduced, order).tolist() == runs
-    costs, most = block_costs(reduced, runs_of(reduced, order))
+        counts = [naive_count(row) for row in reduced.dense()[:, order].tolist()]
+        assert count_intervals(reduced, order).tolist() == counts
+    costs, most = block_costs(reduced, count_intervals(reduced, order))
     for block in range(reduced.n_blocks):
-        mine = np.array(runs)[reduced.row_block == block]
+        mine = np.array(counts)[reduced.row_block == block]
         choices = [2 * c + np.count_nonzero(mine > c) for c in range(1, len(reduced.columns) + 1)]
         assert costs[block] == min(choices) == choices[most[block] - 1]
 
@@ -97,7 +101,9 @@ def test_improve_never_makes_more_rows_wait():
     order = first_order(reduced)
     for target in (3, 2, 1):
         better = improve(reduced, order, target, 1_000_000)
-        assert np.sum(runs_of(reduced, better) > target) <= np.sum(runs_of(reduced, order) > target)
+        assert np.sum(count_intervals(reduced, better) > target) <= np.sum(
+            count_intervals(reduced, order) > target
+        )
 
 
 # -- rank one --------------------------------------------------------------------------------------
@@ -164,9 +170,9 @@ def test_bounds_enclose_and_certified_factors_tell_all_facts_apart(matrix, compl
         assert told_apart(found.factors, matrix)
         assert found.margin_over_error > 1
         assert found.certified_rank >= found.lower
-    if found.runs is not None:
-        assert found.runs.holds(*facts(matrix))
-        assert found.upper <= max(found.runs.rank, found.lower)
+    if found.exact is not None:
+        assert found.exact.holds(*facts(matrix))
+        assert found.upper <= max(found.exact.rank, found.lower)
 
 
 @settings(max_examples=20)
@@ -176,8 +182,8 @@ def test_certificates_reject_a_single_flipped_bit(matrix, seed):
     i, j = np.random.default_rng(seed).integers(0, len(matrix), 2)
     matrix[i, j] = not matrix[i, j]
     assert margin_over_error(found.factors, *facts(matrix)) == 0
-    if found.runs is not None:
-        assert not found.runs.holds(*facts(matrix))
+    if found.exact is not None:
+        assert not found.exact.holds(*facts(matrix))
 
 
 @settings(max_examples=15)
@@ -187,7 +193,7 @@ def test_the_exact_certificate_is_a_theorem(matrix):
     search = _Search(*facts(matrix), len(matrix), EFFORT)
     if not search.matrix.shape[0]:
         return
-    certificate = search.runs_certificate()
+    certificate = search.exact_certificate()
     assert exact_assembly(certificate, search.matrix.dense())
 
 
@@ -200,7 +206,7 @@ def test_circle_factors_tell_all_rows_apart(matrix, most):
     found = circle_factors(reduced, order, most)
     if found is not None:
         assert np.array_equal(found[0] @ found[1].T > 0.5, reduced.dense())
-        apart = np.count_nonzero(runs_of(reduced, order) > most)
+        apart = np.count_nonzero(count_intervals(reduced, order) > most)
         assert found[0].shape[1] == 2 * most + apart
 
 
@@ -267,7 +273,7 @@ random = np.random.default_rng(3)
 for share in (0.12, 0.3, 0.7):
     heads, tails = np.nonzero(random.random((9, 9)) < share)
     found = rounding_rank(heads, tails, 9, effort=0.001, complete=True)
-    print(found.lower, found.upper, found.certified_rank, found.runs.rank if found.runs else 0)
+    print(found.lower, found.upper, found.certified_rank, found.exact.rank if found.exact else 0)
 """
 
 

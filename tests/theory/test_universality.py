@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from reference import random_model, scores, seeds
 
 from bilink.errors import BilinkError
-from bilink.theory.counterexamples import below_n, counterexample, leaves_room_below_n
-from bilink.theory.lower_bounds import warren_bound
-from bilink.theory.mixed import mixed_of
+from bilink.theory.counterexamples import below_n, counterexample, fits_below_n
 from bilink.theory.rankings import dense_rank, same_scores
-from bilink.theory.slices import by_inertia, by_schur, inertia_bound
+from bilink.theory.slices import by_inertia, by_schur, inertia_bound, mixed_of
+from bilink.theory.table1 import warren_bound
 from bilink.theory.universality import represent
 
 UNIVERSAL = ("rescal", "hole", "complex")
@@ -109,7 +108,7 @@ def test_rescal_below_n_lacks_a_ranking(n, seed):
     for a, b in np.random.default_rng(seed).normal(size=(20, 2)):
         both = np.vstack([a * facts + b, (a * facts + b).T])
         assert np.linalg.matrix_rank(both, tol=1e-9) == n
-    assert leaves_room_below_n(np.eye(n))  # the identity alone is no counterexample: v = 1
+    assert fits_below_n(np.eye(n))  # the identity alone is no counterexample: v = 1
 
 
 @given(n=st.integers(2, 7))

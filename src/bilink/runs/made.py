@@ -15,10 +15,8 @@ from bilink.runs.folder import RunConfig, RunFolder
 from bilink.runs.loading import load
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
-from bilink.theory.consistent_models import check_family
-from bilink.theory.construct import Construction, construct
-from bilink.theory.conversions import Certificate, convert
-from bilink.theory.mixtures import mixture_as_rescal
+from bilink.theory.consistent_models import Construction, check_family, construct
+from bilink.theory.conversions import Certificate, convert, mixture_as_rescal
 from bilink.training.config import MarginConfig
 from bilink.training.fold_in import fold_in
 

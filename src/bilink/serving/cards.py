@@ -22,7 +22,7 @@ from bilink.models.scorer import SIDES
 from bilink.runs.audit import kept_doubts
 from bilink.runs.combined import CombinedRun
 from bilink.runs.run import Run
-from bilink.theory.describe import kept_bounds
+from bilink.theory.description import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram

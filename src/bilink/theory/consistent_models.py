@@ -1,28 +1,37 @@
-"""Consistent models from factors: the constructions of Theorems 11 and 12 and Corollary 4.
+"""Consistent models, from factors or from a graph: Theorems 11 and 12 and Corollary 4.
 
-"paper" is as Wang et al. (2018) have it.  "tight" takes fewer coordinates: ⌈3r/2⌉ in ComplEx for a
-relation of rank r instead of 2r, none for a relation that is another's copy or inverse, and never
-more than what any facts of so many entities can be expressed with.
+The construction "paper" is that of Wang et al. (2018).  "tight" takes fewer coordinates: ⌈3r/2⌉ in
+ComplEx for a relation of rank r instead of 2r, none for the copy or the inverse of another
+relation, and never more than a universal model of so many entities has.
+
+``construct`` finds the factors of a graph's relations by ``rounding``, and certifies the model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from bilink.data.graph import SPLITS, Graph
 from bilink.errors import ConfigError, DataError
+from bilink.models.hole import export, restore
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
 from bilink.theory.counterexamples import counterexample
-from bilink.theory.factors import Factors
-from bilink.theory.mixed import Mixed, mixed_size, side_by_side
-from bilink.theory.sizes import check_fits
+from bilink.theory.relations import RelationFacts, facts_of, for_distinct
+from bilink.theory.rounding.certificates import Factors, model_margin
+from bilink.theory.rounding.rank import rounding_rank
 from bilink.theory.slices import (
+    Mixed,
     by_factors,
     by_inertia,
     by_schur,
+    check_fits,
     inertia_bound,
+    mixed_size,
     shared_coordinates,
+    side_by_side,
 )
 
 FAMILIES = ("rescal", "complex", "hole")
@@ -31,10 +40,10 @@ FAMILIES = ("rescal", "complex", "hole")
 def consistent_model(factors: Sequence[Factors], name: str, construction: str = "tight") -> Model:
     """A model, in float64, that is consistent with the facts that the factors tell apart.
 
-    Its relation k scores as left · rightᵀ of its factors; or, where the entities are so few that
-    the facts themselves need fewer coordinates, 1 for facts and 0 for other pairs.  Where two
-    relations have the very same arrays, perhaps left and right exchanged, they share coordinates,
-    unless the construction is the paper's.
+    The scores of relation k are left · rightᵀ of its factors; or 1 for facts and 0 for other pairs,
+    where that needs fewer coordinates because the entities are few.  Except in the paper's
+    construction, two relations whose factors are the same arrays, perhaps exchanged, share
+    coordinates.
     """
     _check(factors)
     name = check_family(name)
@@ -46,11 +55,13 @@ def consistent_model(factors: Sequence[Factors], name: str, construction: str = 
     check_fits(name, size, slices.n, len(factors))
     if name == "rescal":
         return _rescal(slices)
-    return (_paper_form if paper else _tight_form)(slices, name).to_model(name)
+    if paper:
+        return side_by_side([_paper_slice(factor) for factor in slices.factors]).to_model(name)
+    return _tight_form(slices, name).to_model(name)
 
 
 def check_family(name: str) -> str:
-    """The family's own name; one that cannot be consistent with every graph is refused."""
+    """The family's name; a family that is not consistent with every graph is refused."""
     found = find_family(name)
     if found.name not in (*FAMILIES, "distmult", "transe", "transe-l1"):
         raise ConfigError(
@@ -92,12 +103,95 @@ def paper_sizes(ranks: Sequence[int], n: int) -> dict[str, int]:
     }
 
 
-# -- which relations share what --------------------------------------------------------------------
+# -- from a graph ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Construction:
+    """A consistent model, and how far its margins exceed the rounding errors."""
+
+    model: Model
+    ranks: tuple[int, ...]  # of the factors of each relation
+    margin_over_error: float  # the least over all pairs and relations
+
+    @property
+    def certified(self) -> bool:
+        """Whether all facts score above all non-facts in float64, in any order of summation."""
+        return self.margin_over_error > 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``bilink theory construct --json`` prints it."""
+        return {
+            "model": self.model.family.name,
+            "size": self.model.dim,
+            "certified": self.certified,
+            "margin_over_error": self.margin_over_error,
+            "sum_of_ranks": sum(self.ranks),
+        }
+
+
+def construct(
+    graph: Graph,
+    name: str,
+    *,
+    splits: Sequence[str] = SPLITS,
+    effort: float = 1.0,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Construction:
+    """A ``name`` model that is consistent with the triples of ``splits``, checked pair by pair.
+
+    ``progress`` is called with the number of facts of each relation that is done.
+    """
+    name = check_family(name)
+    relations = facts_of(graph, splits)
+    factors = relation_factors(relations, effort=effort, threads=threads, progress=progress)
+    return certify(consistent_model(factors, name), factors, relations)
+
+
+def certify(
+    model: Model, factors: Sequence[Factors], relations: Sequence[RelationFacts]
+) -> Construction:
+    """Compare all facts with all non-facts, in the model as it is and as a file stores it."""
+    stored = _stored(model)
+    margin = min(
+        model_margin(model, stored, k, facts.heads, facts.tails)
+        for k, facts in enumerate(relations)
+    )
+    return Construction(model, tuple(factor.rank for factor in factors), margin)
+
+
+def relation_factors(
+    relations: Sequence[RelationFacts],
+    *,
+    effort: float = 1.0,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> list[Factors]:
+    """Certified factors of every relation; copies and inverses have the same arrays."""
+
+    def find(facts: RelationFacts) -> Factors:
+        found = rounding_rank(facts.heads, facts.tails, facts.n, effort=effort, complete=True)
+        assert found.factors is not None  # a coordinate for each row is always possible
+        return found.factors
+
+    found = for_distinct(find, relations, threads, progress)
+    return [factors.inverse if inverse else factors for _, inverse, factors in found]
+
+
+def _stored(model: Model) -> Model:
+    """The model as it is read back from a file: HolE's files hold the real vectors."""
+    if model.family.name != "hole":
+        return model
+    return Model(model.family, model.dim, *restore(*export(model.entities, model.relations)))
+
+
+# -- relations that share coordinates --------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Slices:
-    """The distinct factors, and for each relation which ones it has, and if it is the inverse."""
+    """The distinct factors; and for each relation which of them it has, and if as an inverse."""
 
     factors: list[Factors]
     of_relation: list[tuple[int, bool]]
@@ -124,12 +218,12 @@ class _Slices:
 
     @property
     def ranks(self) -> list[int]:
-        return [factor.left.shape[1] for factor in self.factors]
+        return [factor.rank for factor in self.factors]
 
     def facts(self) -> np.ndarray:
         """The facts of every relation as numbers, (K, N, N)."""
         found = [_facts(factor) for factor in self.factors]
-        return np.stack([found[k].T if turned else found[k] for k, turned in self.of_relation])
+        return np.stack([found[k].T if inverse else found[k] for k, inverse in self.of_relation])
 
 
 def _facts(factor: Factors) -> np.ndarray:
@@ -150,9 +244,9 @@ def _rescal(slices: _Slices) -> Model:
     entities = entities if entities.shape[1] else np.zeros((n, 1))
     matrices = np.zeros((number, dim, dim))
     starts = np.append(0, 2 * np.cumsum(ranks))
-    for matrix, (k, turned) in zip(matrices, slices.of_relation, strict=True):
+    for matrix, (k, inverse) in zip(matrices, slices.of_relation, strict=True):
         d = starts[k] + np.arange(ranks[k])
-        if turned:
+        if inverse:
             matrix[d + ranks[k], d] = 1
         else:
             matrix[d, d + ranks[k]] = 1
@@ -163,7 +257,7 @@ def _rescal(slices: _Slices) -> Model:
 
 
 def _coordinates(rank: int) -> tuple[int, int]:
-    """How many complex and real ones ``by_factors`` takes for one relation."""
+    """How many complex and how many real ones ``by_factors`` takes for one relation."""
     return 3 * (rank // 2) + rank % 2, rank % 2
 
 
@@ -183,20 +277,12 @@ def _tight_slice(factor: Factors) -> Mixed:
 
 
 def _weighed(form: Mixed, slices: _Slices) -> Mixed:
-    """The weights of the distinct relations → of all; conjugate weights transpose a relation."""
+    """The form of the distinct relations → of all; conjugate weights transpose a relation."""
     own = [k for k, _ in slices.of_relation]
-    turned = np.array([turned for _, turned in slices.of_relation])[:, None]
-    pair_weights = form.pair_weights[own]
-    return Mixed(
-        form.pairs,
-        np.where(turned, pair_weights.conj(), pair_weights),
-        form.reals,
-        form.real_weights[own],
-    )
-
-
-def _paper_form(slices: _Slices, name: str) -> Mixed:
-    return side_by_side([_paper_slice(factor) for factor in slices.factors])
+    inverse = np.array([inverse for _, inverse in slices.of_relation])[:, None]
+    weights = form.pair_weights[own]
+    weights = np.where(inverse, weights.conj(), weights)
+    return Mixed(form.pairs, weights, form.reals, form.real_weights[own])
 
 
 def _paper_slice(factor: Factors) -> Mixed:
@@ -209,7 +295,7 @@ def _paper_slice(factor: Factors) -> Mixed:
 
 
 def _alike(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same products from vectors of like sizes; by a power of two, which rounds nothing."""
+    """The same products from vectors of similar size; a power of two scales without rounding."""
     largest = [np.abs(side).max(initial=0) for side in (left, right)]
     if not all(largest):
         return left, right

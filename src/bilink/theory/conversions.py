@@ -11,7 +11,7 @@ that keeps strict inequalities only.  What holds is one of four levels:
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -20,46 +20,71 @@ import numpy as np
 from bilink.errors import ConfigError, DataError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
-from bilink.theory import sizes, translations
+from bilink.theory import translations
 from bilink.theory.counterexamples import counterexample
-from bilink.theory.mixed import Mixed, mixed_of, side_by_side
-from bilink.theory.rankings import yardstick
-from bilink.theory.sizes import Size, check_fits
-from bilink.theory.slices import by_inertia, shared_coordinates
+from bilink.theory.rankings import SHIFTED, Level, deviation
+from bilink.theory.slices import (
+    Mixed,
+    by_inertia,
+    check_fits,
+    inertia_bound,
+    mixed_of,
+    mixed_size,
+    shared_coordinates,
+    side_by_side,
+)
 
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids → scores
-Level = Literal["scores", "scores up to a constant", "ranking", "refinement"]
 Kind = Literal["paper", "tight", "refinement"]
-SHIFTED: Level = "scores up to a constant"
 
 SAMPLE = 20_000  # scores that a certificate compares
 LARGEST_DEVIATION = 1e-5  # beyond that it is no conversion
+
+# Sizes as the theorems write them, for a source of size r with K relations.
+SIZES: dict[str, Callable[[int, int], int]] = {
+    "r": lambda r, k: r,
+    "r + 1": lambda r, k: r + 1,
+    "r + 2": lambda r, k: r + 2,
+    "2r": lambda r, k: 2 * r,
+    "2r + 1": lambda r, k: 2 * r + 1,
+    "2r + 2": lambda r, k: 2 * r + 2,
+    "4r": lambda r, k: 4 * r,
+    "⌊r/2⌋ + 1": lambda r, k: r // 2 + 1,
+    "2r − 2 (1 if r = 1)": lambda r, k: mixed_size("hole", 0, r),
+    "r(r + 1)/2": lambda r, k: r * (r + 1) // 2,
+    "r(r + 1) − 2 (1 if r = 1)": lambda r, k: mixed_size("hole", r * (r - 1) // 2, r),
+    "K f(r)": lambda r, k: k * inertia_bound(r),
+    "2K f(r) + 1": lambda r, k: 2 * k * inertia_bound(r) + 1,
+}
 
 
 @dataclass(frozen=True)
 class Arrow:
     """How models of one family become models of another.
 
-    ``size`` is the size that always suffices; ``build`` makes a model of it, or smaller.
+    ``formula``, one of ``SIZES``, is a size that always suffices; ``build`` makes a model of that
+    size or smaller.
     """
 
     source: str
     target: str
     kind: Kind
-    size: Size
+    formula: str
     level: Level
     build: Callable[[Model], Model]
     most: float = math.inf  # the largest source that it works for
 
+    def size(self, r: int, k: int) -> int:
+        """The formula's value for a source of size r with K relations."""
+        return SIZES[self.formula](r, k)
+
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a conversion claims, and how far the scores were seen to be from the claim.
+    """What a conversion claims, and how far the computed scores are from the claim.
 
-    ``deviation`` is the largest difference between the scores of source and target, as a share of
-    the spread of the relation's scores, over ``compared`` triples.  Where the level allows a
-    constant for each relation, it is taken off first; for a ranking or a refinement, the largest
-    step down of the target's scores while the source's go up is taken instead.
+    ``deviation`` is that of ``rankings.deviation``, the largest of all relations, over ``compared``
+    triples.
     """
 
     source: str
@@ -81,7 +106,7 @@ def convert(
 ) -> tuple[Model, Certificate]:
     """``model`` as a model of the family ``to``, in double precision, and the certificate.
 
-    ``dim`` asks for a size; more than what is needed is filled up, less is refused.
+    ``dim`` asks for a size: a larger one than needed is padded, a smaller one is refused.
     """
     _check_model(model)
     arrow = find_arrow(model, to, construction)
@@ -98,19 +123,50 @@ def convert(
             f"{result.family.title} are off by {off:.1g} of their spread"
         )
     return result, Certificate(
-        source=model.family.name,
-        source_dim=model.dim,
-        target=arrow.target,
-        dim=result.dim,
-        construction=arrow.kind,
-        level=arrow.level,
-        deviation=off,
-        compared=compared,
+        model.family.name,
+        model.dim,
+        arrow.target,
+        result.dim,
+        arrow.kind,
+        arrow.level,
+        off,
+        compared,
     )
 
 
+def mixture_as_rescal(members: Sequence[Model], weights: np.ndarray) -> tuple[Model, Certificate]:
+    """The mixture Σ weights[k, m] · score of member m as one RESCAL model, and the certificate.
+
+    Entities are the members' entities side by side; the matrix of a relation has the members'
+    matrices, each times its weight, along its diagonal.  So the size is the sum of the members'.
+    """
+    if not members or weights.shape != (len(members[0].relations), len(members)):
+        raise ConfigError("a mixture needs members, and a weight for each relation and member")
+    parts = [
+        member if member.family.name == "rescal" else convert(member, "rescal")[0]
+        for member in members
+    ]
+    dim, n, k = sum(part.dim for part in parts), len(parts[0].entities), len(weights)
+    check_fits("rescal", dim, n, k)
+    matrices = np.zeros((k, dim, dim))
+    end = 0
+    for i, part in enumerate(parts):
+        start, end = end, end + part.dim
+        matrices[:, start:end, start:end] = weights[:, i, None, None] * _matrices(part)
+    entities = np.hstack([part.entities.astype(np.float64) for part in parts])
+    made = Model(find_family("rescal"), dim, entities, matrices.reshape(k, -1))
+
+    def score(triples: np.ndarray) -> np.ndarray:
+        scores = np.stack([part.score(triples) for part in parts], axis=1)
+        return np.einsum("ij,ij->i", scores, weights[triples[:, 1]])
+
+    size = sum(member.dim for member in members)
+    off, compared = compare(score, made, "scores")
+    return made, Certificate("ensemble", size, "rescal", dim, "tight", "scores", off, compared)
+
+
 def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
-    """The arrow that fits, the smallest if there are several; or an error that says why not."""
+    """The arrow that applies, of several the smallest; or an error that says why there is none."""
     source, target = model.family, find_family(to)
     kinds = ("paper", "tight", "refinement")
     if construction not in kinds:
@@ -143,8 +199,8 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
 def grow(model: Model, dim: int) -> Model:
     """The same scores in a larger model of the same family.
 
-    Zeros at the end do this for all but HolE, where they would change the correlation; it gets
-    zeros among its Fourier coordinates.
+    Most families are padded with zeros at the end.  In HolE these would change the correlation, so
+    its Fourier coordinates are padded.
     """
     if dim < model.dim:
         raise ConfigError(
@@ -163,7 +219,7 @@ def grow(model: Model, dim: int) -> Model:
 
 
 def compare(score: Score, target: Model, level: Level) -> tuple[float, int]:
-    """The certificate's deviation, over all triples or a fixed sample of each relation's."""
+    """The certificate's deviation and number of triples: all, or a sample of each relation's."""
     n, k = len(target.entities), len(target.relations)
     random = np.random.default_rng(0)
     each = min(n * n, max(2, SAMPLE // max(1, k)))
@@ -174,19 +230,6 @@ def compare(score: Score, target: Model, level: Level) -> tuple[float, int]:
         was, now = score(triples), target.score(triples)
         worst = max(worst, deviation(was, now, level))
     return worst, each * k
-
-
-def deviation(was: np.ndarray, now: np.ndarray, level: Level) -> float:
-    """How far ``now`` is from what ``level`` allows it to be, as in ``Certificate``."""
-    gaps, spread = now - was, yardstick(was)
-    if level == "scores":
-        return float(abs(gaps).max()) / spread
-    if level == SHIFTED:
-        return float(np.ptp(gaps)) / 2 / spread
-    ties = -now if level == "ranking" else now  # ties of the source count, or do not
-    climbing = now[np.lexsort((ties, was))]
-    fall = np.maximum.accumulate(climbing) - climbing
-    return float(fall.max()) / yardstick(now)
 
 
 def _double(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -211,7 +254,7 @@ def _same(model: Model) -> Model:
 
 
 def _rearranged(target: str) -> Callable[[Model], Model]:
-    """DistMult, ComplEx and HolE differ in the arrangement of their coordinates alone."""
+    """DistMult, ComplEx and HolE differ only in how their coordinates are arranged."""
     return lambda model: mixed_of(model).to_model(target)
 
 
@@ -231,7 +274,7 @@ def _each_relation(target: str) -> Callable[[Model], Model]:
 
 
 def _matrices(model: Model) -> np.ndarray:
-    return model.relations.reshape(-1, model.dim, model.dim)
+    return model.relations.reshape(-1, model.dim, model.dim).astype(np.float64, copy=False)
 
 
 def _circulant(model: Model) -> Model:
@@ -245,9 +288,8 @@ def _circulant(model: Model) -> Model:
 def _full_transform(model: Model) -> Model:
     """Hayashi and Shimbo: all r Fourier coefficients, though half are conjugates of the others."""
     entities, relations = model.family.export(model.entities, model.relations)
-    none = np.empty((len(entities), 0)), np.empty((len(relations), 0))
     pairs, weights = np.fft.fft(entities), np.fft.fft(relations) / model.dim
-    return Mixed(pairs, weights, *none).to_model("complex")
+    return Mixed.of_pairs(pairs, weights).to_model("complex")
 
 
 def _circulant_through_hole(model: Model) -> Model:
@@ -268,59 +310,47 @@ def _real_only(model: Model) -> Model:
     return Model(find_family("distmult"), model.dim, model.entities, model.relations)
 
 
-def _by_matrix(model: Model) -> Model:
-    """Any bilinear form is a RESCAL: its relation matrices, on the rows that they act on."""
-    entities = model.family.form.candidates(model.entities)
-    matrices = np.array([model.family.matrix(row).ravel() for row in model.relations])
-    return Model(find_family("rescal"), entities.shape[1], entities, matrices)
-
-
 IN_TABLE_1 = {"rescal", "distmult", "hole", "complex", "transe"}
 _EVERY: tuple[Kind, ...] = ("paper", "tight")
 ARROWS: tuple[Arrow, ...] = (
     *(
-        Arrow(name, name, kind, sizes.SAME, "scores", _same)
+        Arrow(name, name, kind, "r", "scores", _same)
         for name in sorted(IN_TABLE_1)
         for kind in _EVERY
     ),
-    Arrow(
-        "transe", "rescal", "paper", sizes.DOUBLE_PLUS_ONE, SHIFTED, translations.to_rescal_paper
-    ),
-    Arrow("transe", "rescal", "tight", sizes.PLUS_TWO, "scores", translations.to_rescal),
-    Arrow("transe", "rescal", "refinement", sizes.PLUS_ONE, "refinement", translations.to_sphere),
-    Arrow("transe", "complex", "tight", sizes.PLUS_ONE, SHIFTED, translations.to_complex),
-    Arrow("transe", "complex", "tight", sizes.SAME, "ranking", translations.to_angles, most=1),
-    Arrow("transe", "complex", "refinement", sizes.SAME, "refinement", translations.to_angles),
-    Arrow("transe", "hole", "tight", sizes.DOUBLE_PLUS_TWO, SHIFTED, translations.to_hole),
-    Arrow("transe", "hole", "tight", sizes.DOUBLE_PLUS_ONE, "ranking", _angles_in_hole, most=1),
-    Arrow("transe", "hole", "refinement", sizes.DOUBLE_PLUS_ONE, "refinement", _angles_in_hole),
-    Arrow("hole", "rescal", "paper", sizes.SAME, "scores", _circulant),
-    Arrow("hole", "rescal", "tight", sizes.SAME, "scores", _rearranged("rescal")),
-    Arrow("hole", "complex", "paper", sizes.SAME, "scores", _full_transform),
-    Arrow("hole", "complex", "tight", sizes.HALF, "scores", _rearranged("complex")),
-    Arrow("complex", "rescal", "paper", sizes.DOUBLE_PLUS_ONE, "scores", _circulant_through_hole),
-    Arrow("complex", "rescal", "tight", sizes.DOUBLE, "scores", _rearranged("rescal")),
+    Arrow("transe", "rescal", "paper", "2r + 1", SHIFTED, translations.to_rescal_paper),
+    Arrow("transe", "rescal", "tight", "r + 2", "scores", translations.to_rescal),
+    Arrow("transe", "rescal", "refinement", "r + 1", "refinement", translations.to_sphere),
+    Arrow("transe", "complex", "tight", "r + 1", SHIFTED, translations.to_complex),
+    Arrow("transe", "complex", "tight", "r", "ranking", translations.to_angles, most=1),
+    Arrow("transe", "complex", "refinement", "r", "refinement", translations.to_angles),
+    Arrow("transe", "hole", "tight", "2r + 2", SHIFTED, translations.to_hole),
+    Arrow("transe", "hole", "tight", "2r + 1", "ranking", _angles_in_hole, most=1),
+    Arrow("transe", "hole", "refinement", "2r + 1", "refinement", _angles_in_hole),
+    Arrow("hole", "rescal", "paper", "r", "scores", _circulant),
+    Arrow("hole", "rescal", "tight", "r", "scores", _rearranged("rescal")),
+    Arrow("hole", "complex", "paper", "r", "scores", _full_transform),
+    Arrow("hole", "complex", "tight", "⌊r/2⌋ + 1", "scores", _rearranged("complex")),
+    Arrow("complex", "rescal", "paper", "2r + 1", "scores", _circulant_through_hole),
+    Arrow("complex", "rescal", "tight", "2r", "scores", _rearranged("rescal")),
+    *(Arrow("complex", "hole", kind, "2r + 1", "scores", _rearranged("hole")) for kind in _EVERY),
     *(
-        Arrow("complex", "hole", kind, sizes.DOUBLE_PLUS_ONE, "scores", _rearranged("hole"))
-        for kind in _EVERY
-    ),
-    *(
-        Arrow("distmult", target, kind, sizes.SAME, "scores", _rearranged(target))
+        Arrow("distmult", target, kind, "r", "scores", _rearranged(target))
         for target in ("rescal", "complex")
         for kind in _EVERY
     ),
-    Arrow("distmult", "hole", "paper", sizes.DOUBLE_PLUS_ONE, "scores", _hole_through_complex),
-    Arrow("distmult", "hole", "tight", sizes.REALS_IN_HOLE, "scores", _rearranged("hole")),
-    Arrow("rescal", "complex", "tight", sizes.TRIANGLE, "scores", _shared("complex")),
-    Arrow("rescal", "complex", "tight", sizes.EACH, "scores", _each_relation("complex")),
-    Arrow("rescal", "hole", "tight", sizes.TRIANGLE_IN_HOLE, "scores", _shared("hole")),
-    Arrow("rescal", "hole", "tight", sizes.EACH_IN_HOLE, "scores", _each_relation("hole")),
-    Arrow("analogy", "rescal", "tight", sizes.SAME, "scores", _by_matrix),
-    Arrow("cp", "rescal", "tight", sizes.DOUBLE, "scores", _by_matrix),
-    Arrow("simple", "rescal", "tight", sizes.DOUBLE, "scores", _by_matrix),
-    Arrow("quate", "rescal", "tight", sizes.QUADRUPLE, "scores", _by_matrix),
-    Arrow("rotate", "rescal", "tight", sizes.DOUBLE_PLUS_TWO, "scores", _by_matrix),
-    Arrow("rescal", "distmult", "tight", sizes.SAME, "scores", _real_only, most=1),
-    Arrow("hole", "distmult", "tight", sizes.SAME, "scores", _real_only, most=2),
+    Arrow("distmult", "hole", "paper", "2r + 1", "scores", _hole_through_complex),
+    Arrow("distmult", "hole", "tight", "2r − 2 (1 if r = 1)", "scores", _rearranged("hole")),
+    Arrow("rescal", "complex", "tight", "r(r + 1)/2", "scores", _shared("complex")),
+    Arrow("rescal", "complex", "tight", "K f(r)", "scores", _each_relation("complex")),
+    Arrow("rescal", "hole", "tight", "r(r + 1) − 2 (1 if r = 1)", "scores", _shared("hole")),
+    Arrow("rescal", "hole", "tight", "2K f(r) + 1", "scores", _each_relation("hole")),
+    Arrow("analogy", "rescal", "tight", "r", "scores", translations.by_matrix),
+    Arrow("cp", "rescal", "tight", "2r", "scores", translations.by_matrix),
+    Arrow("simple", "rescal", "tight", "2r", "scores", translations.by_matrix),
+    Arrow("quate", "rescal", "tight", "4r", "scores", translations.by_matrix),
+    Arrow("rotate", "rescal", "tight", "2r + 2", "scores", translations.by_matrix),
+    Arrow("rescal", "distmult", "tight", "r", "scores", _real_only, most=1),
+    Arrow("hole", "distmult", "tight", "r", "scores", _real_only, most=2),
 )
-_BY_MATRIX = {a.source for a in ARROWS if a.build is _by_matrix}
+_BY_MATRIX = {a.source for a in ARROWS if a.build is translations.by_matrix}

@@ -8,28 +8,28 @@ import numpy as np
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
-from bilink.theory.mixed import Mixed
 from bilink.theory.rankings import check_ranking
+from bilink.theory.slices import Mixed
 
 
 @dataclass(frozen=True, eq=False)
 class Counterexample:
-    """A ranking, and a law that all of a family's slices obey but this ranking does not."""
+    """A ranking, and a property that all slices of a family have but this ranking lacks."""
 
     family: str
     name: str
     ranking: np.ndarray  # (N, N)
     reason: str
-    law: Callable[[np.ndarray], bool]
+    holds: Callable[[np.ndarray], bool]  # the property
 
     @property
     def facts(self) -> np.ndarray:
-        """The Boolean matrix behind the ranking: what stands at rank 1."""
+        """The Boolean matrix of the pairs at rank 1."""
         return self.ranking == 1
 
     def check(self) -> bool:
-        """Whether the ranking breaks the law, as it should."""
-        return not self.law(self.ranking)
+        """Whether the ranking lacks the property, as it should."""
+        return not self.holds(self.ranking)
 
     def __str__(self) -> str:
         rows = "; ".join(" ".join(map(str, row)) for row in self.ranking.tolist())
@@ -37,7 +37,7 @@ class Counterexample:
 
 
 def symmetric(matrix: np.ndarray) -> bool:
-    """What every slice of DistMult is."""
+    """Whether a matrix is symmetric, as every slice of DistMult is."""
     return np.array_equal(matrix, matrix.T)
 
 
@@ -46,7 +46,7 @@ def level_diagonal(matrix: np.ndarray) -> bool:
     return bool(np.all(np.diag(matrix) == matrix[0, 0]))
 
 
-def leaves_room_below_n(matrix: np.ndarray) -> bool:
+def fits_below_n(matrix: np.ndarray) -> bool:
     """Whether a two-level matrix B can be the order of an N × N slice of RESCAL of size N − 1.
 
     Such a slice S has v ≠ 0 with Sv = Sᵀv = 0, for any v with Aᵀv = 0.  Two levels force
@@ -100,11 +100,10 @@ def witness(source: str, target: str, dim: int) -> Model:
     if target == "transe" and source == "distmult":
         first = np.eye(1, dim)
         return Model(find_family("distmult"), dim, np.vstack([first, 0 * first]), first)
-    nothing = np.empty((2, 0)), np.empty((1, 0))
     if target == "distmult":  # antisymmetric: Re(i · 1 · conj(i)) = 1
-        form = Mixed(np.array([[1], [1j]]), np.array([[1j]]), *nothing)
+        form = Mixed.of_pairs(np.array([[1], [1j]]), np.array([[1j]]))
     else:
-        form = Mixed(*nothing, np.array([[1.0], [0.0]]), np.ones((1, 1)))
+        form = Mixed.of_reals(np.array([[1.0], [0.0]]), np.ones((1, 1)))
     return form.to_model(source, dim)
 
 
@@ -124,5 +123,5 @@ def below_n(n: int) -> Counterexample:
         check_ranking(2 - facts)[0],
         "A slice S of RESCAL of size N − 1 has v with Sv = Sᵀv = 0, which two levels of scores "
         "allow only if B⁻¹1 and B⁻ᵀ1 are parallel.",
-        lambda matrix: leaves_room_below_n(matrix.max() - matrix),
+        lambda matrix: fits_below_n(matrix.max() - matrix),
     )

@@ -3,19 +3,27 @@
 A scoring tensor holds one N × N slice per relation: ``scores[k, i, j]`` is the score of the triple
 (i, k, j).  Two scoring tensors can agree at three levels, from strong to weak:
 
-    same_scores    equal numbers, perhaps up to a constant for each relation
+    same_scores    equal scores, perhaps up to a constant for each relation
     same_ranking   equal order, ties included
     refines        every strict inequality is kept; ties may be broken
 
-A tolerance is a share of the spread (largest minus smallest score) of a slice; where that is no
-more than rounding, of the largest score.  It is zero, which is right for integers, unless the
-scores went through floating-point arithmetic.
+The levels of a certificate are the same: "scores", "scores up to a constant", "ranking" and
+"refinement".
+
+A tolerance is a share of the spread (largest minus smallest score) of a slice; or of the largest
+absolute score, where the spread is within rounding.  The default of zero is right for whole
+numbers; scores that were computed in floating point need a tolerance.
 """
+
+from typing import Literal
 
 import numpy as np
 
 from bilink.errors import ConfigError, DataError
 from bilink.models.model import Model
+
+Level = Literal["scores", "scores up to a constant", "ranking", "refinement"]
+SHIFTED: Level = "scores up to a constant"
 
 _MOST_SCORES = 2**28  # 2 GB
 
@@ -56,17 +64,11 @@ def _dense_rank(scores: np.ndarray, tolerance: float) -> np.ndarray:
     return ranks.reshape(scores.shape)
 
 
-def is_ranking(matrix: np.ndarray) -> bool:
-    """Whether every slice holds exactly the ranks 1, 2, …, m for some m."""
-    try:
-        check_ranking(matrix)
-    except DataError:
-        return False
-    return True
-
-
 def check_ranking(ranking: np.ndarray) -> np.ndarray:
-    """``ranking`` as whole numbers of shape (K, N, N), or a sentence on what it lacks."""
+    """``ranking`` as whole numbers of shape (K, N, N); an error if it is none.
+
+    Every slice must hold exactly the ranks 1, 2, …, m for some m.
+    """
     values = _finite_slices(ranking)
     values = values[None] if values.ndim == 2 else values
     if values.ndim != 3:
@@ -74,7 +76,7 @@ def check_ranking(ranking: np.ndarray) -> np.ndarray:
     if len(values) == 0:
         raise DataError("a ranking tensor needs at least one relation (K ≥ 1)")
     if values.shape[1] < 2:
-        raise DataError("a ranking needs at least two entities (N ≥ 2): one has no rival")
+        raise DataError("a ranking needs at least two entities (N ≥ 2)")
     for k, part in enumerate(values):
         found = np.unique(part)
         if not np.array_equal(found, np.arange(1, len(found) + 1)):
@@ -89,22 +91,11 @@ def check_ranking(ranking: np.ndarray) -> np.ndarray:
 def same_scores(
     a: np.ndarray, b: np.ndarray, *, up_to_constant: bool = False, tolerance: float = 0.0
 ) -> bool:
-    """Whether two scoring tensors hold equal numbers, perhaps after a shift of each slice."""
-    return bool(np.all(deviations(a, b, up_to_constant=up_to_constant) <= tolerance))
-
-
-def deviations(a: np.ndarray, b: np.ndarray, *, up_to_constant: bool = False) -> np.ndarray:
-    """The largest |a − b| of each slice, as a share of the spread of ``a``.
-
-    With ``up_to_constant`` the slices of ``b`` are first shifted so that the differences lie evenly
-    around zero.
-    """
+    """Whether two scoring tensors are equal, perhaps after a shift of each slice."""
     a, b = _pair(a, b)
-    gaps = b.astype(np.float64) - a
-    low, high = gaps.min(axis=(-2, -1)), gaps.max(axis=(-2, -1))
-    largest = (high - low) / 2 if up_to_constant else np.maximum(abs(low), abs(high))
-    units = [yardstick(a[index]) for index in np.ndindex(a.shape[:-2])]
-    return largest / np.reshape(units, largest.shape)
+    level: Level = SHIFTED if up_to_constant else "scores"
+    slices = np.ndindex(a.shape[:-2])
+    return all(deviation(a[index], b[index], level) <= tolerance for index in slices)
 
 
 def same_ranking(a: np.ndarray, b: np.ndarray, tolerance: float = 0.0) -> bool:
@@ -130,8 +121,27 @@ def refines(fine: np.ndarray, coarse: np.ndarray, tolerance: float = 0.0) -> boo
     return True
 
 
+def deviation(was: np.ndarray, now: np.ndarray, level: Level) -> float:
+    """How far the new scores of a slice are from what ``level`` allows, given the old ones.
+
+    It is the largest difference, after a shift where the level allows one, as a share of the
+    spread.  For a ranking or a refinement it is the largest decrease of ``now`` where ``was``
+    increases.
+    """
+    was, now = was.ravel(), now.ravel()
+    gaps = now.astype(np.float64) - was
+    if level == "scores":
+        return float(abs(gaps).max()) / yardstick(was)
+    if level == SHIFTED:
+        return float(np.ptp(gaps)) / 2 / yardstick(was)
+    ties = -now if level == "ranking" else now  # a ranking keeps the ties
+    rising = now[np.lexsort((ties, was))]
+    decrease = np.maximum.accumulate(rising) - rising
+    return float(decrease.max()) / yardstick(now)
+
+
 def yardstick(scores: np.ndarray) -> float:
-    """The spread of some scores; their largest size where that is rounding; 1 where all are 0."""
+    """The spread of scores; their largest absolute value if that is within rounding, 1 if zero."""
     low, high = float(scores.min()), float(scores.max())
     size = max(abs(low), abs(high))
     return high - low if high - low > 1e-12 * size else size or 1.0

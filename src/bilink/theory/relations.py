@@ -1,4 +1,4 @@
-"""The facts of each relation of a graph, and what they rule out."""
+"""The facts of each relation of a graph, and how many of them some models must lose."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -58,8 +58,8 @@ class RelationFacts:
         return CATEGORIES[2 * many_heads + many_tails]
 
     @cached_property
-    def returned(self) -> np.ndarray:
-        """For each fact, whether its reverse is a fact."""
+    def has_reverse(self) -> np.ndarray:
+        """For each fact, whether its reverse is a fact; a loop is its own reverse."""
         keys = self.heads * self.n + self.tails
         return np.isin(self.tails * self.n + self.heads, keys, assume_unique=True)
 
@@ -71,29 +71,29 @@ class RelationFacts:
     @property
     def symmetric(self) -> bool:
         """Whether the reverse of every fact is a fact."""
-        return bool(self.returned.all())
+        return bool(self.has_reverse.all())
 
     def lost_by_distmult(self) -> int:
-        """Facts that no DistMult model, of any size, scores above every non-fact.
+        """How many facts no DistMult model, of any size, scores above every non-fact.
 
-        Its scores are symmetric, so a fact whose reverse is a non-fact is level with that.
+        Its scores are symmetric, so a fact has the score of its reverse, which is a non-fact.
         """
-        return int(np.count_nonzero(~self.returned))
+        return int(np.count_nonzero(~self.has_reverse))
 
     def lost_by_transe(self) -> int:
-        """Facts that every TransE model, of any size, has level with or below a non-fact, at least.
+        """How many facts, at least, any TransE model of any size scores no higher than a non-fact.
 
         All pairs (i, i) have the score −‖r‖².  If one of them is a non-fact, all reflexive facts
-        are level with it.  Around a cycle of facts the differences dₖ of head and tail add up to
-        zero, so that the scores −‖dₖ + r‖² add up to −Σ‖dₖ‖² − m‖r‖²: not all of the m facts are
-        above −‖r‖².  Cycles here are the pairs of a fact and its reverse, and one in every strong
-        component of the rest; they share no fact.
+        have its score.  Around a cycle of facts the differences dₖ of head and tail add up to zero,
+        so that the scores −‖dₖ + r‖² add up to −Σ‖dₖ‖² − m‖r‖²: not all of the m facts are above
+        −‖r‖².  The cycles counted here share no fact: each pair of a fact and its reverse, and one
+        cycle in every strong component of the rest.
         """
         if self.loops == self.n:
             return 0
         proper = self.heads != self.tails
-        mutual = int(np.count_nonzero(self.returned & proper)) // 2
-        once = ~self.returned
+        mutual = int(np.count_nonzero(self.has_reverse & proper)) // 2
+        once = ~self.has_reverse
         ones = np.ones(int(once.sum()), dtype=np.int8)
         graph = sparse.csr_matrix(
             (ones, (self.heads[once], self.tails[once])), shape=(self.n, self.n)
@@ -125,8 +125,8 @@ def facts_of(graph: Graph, splits: Sequence[str]) -> list[RelationFacts]:
     return found
 
 
-def twins(relations: Sequence[RelationFacts]) -> list[tuple[int, bool]]:
-    """For each relation the first with the same facts, and whether these are reversed there."""
+def first_with_same_facts(relations: Sequence[RelationFacts]) -> list[tuple[int, bool]]:
+    """For each relation the first one with the same facts, and whether it has them reversed."""
     first: dict[str, int] = {}
     found = []
     for k, facts in enumerate(relations):
@@ -140,19 +140,35 @@ def twins(relations: Sequence[RelationFacts]) -> list[tuple[int, bool]]:
     return found
 
 
-def each_of(
-    work: Callable[[int], Found],
-    chosen: Sequence[int],
+def for_distinct(
+    work: Callable[[RelationFacts], Found],
     relations: Sequence[RelationFacts],
     threads: int,
-) -> dict[int, Found]:
-    """Do the same for each chosen relation, on several threads, the largest first."""
+    progress: Callable[[int], None] | None = None,
+) -> list[tuple[int, bool, Found]]:
+    """Do the same for each relation on several threads, the largest first.
+
+    A copy or an inverse of an earlier relation shares its result: returned are, for each relation,
+    the first one with the same facts, whether it has them reversed, and the result for that one.
+    ``progress`` is called with the number of facts of each relation that is done.
+    """
     if not 1 <= threads <= 1024:
         raise ConfigError(f"threads must be at least 1 and at most 1,024, not {threads:,}")
-    largest_first = sorted(chosen, key=lambda k: -len(relations[k]))
+    first = first_with_same_facts(relations)
+    distinct = {k for k, _ in first}
+
+    def run(k: int) -> Found:
+        result = work(relations[k])
+        if progress:
+            progress(len(relations[k]))
+        return result
+
     with ThreadPoolExecutor(threads) as pool:
-        jobs = [pool.submit(work, k) for k in largest_first]
+        jobs = {
+            k: pool.submit(run, k) for k in sorted(distinct, key=lambda k: (-len(relations[k]), k))
+        }
         try:
-            return {k: job.result() for k, job in zip(largest_first, jobs, strict=True)}
+            found = {k: job.result() for k, job in jobs.items()}
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # after an error or Ctrl-C, end soon
+    return [(k, inverse, found[k]) for k, inverse in first]

@@ -1,17 +1,17 @@
 """TransE as a bilinear model.
 
 With q = ‖a‖², a TransE score is −‖a + r − a'‖² = 2⟨a, a'⟩ + 2⟨r, a' − a⟩ − q − q' − ‖r‖².  All but
-the last term, a constant of the relation, is what the constructions here reproduce.
+the last term, a constant of the relation, is reproduced by the constructions here.
 
-Distances do not change when all entities are moved together, so these are moved to the middle
-first, where rounding is least; the middle is rounded so that whole numbers stay whole.
+Distances do not change when all entities are shifted alike.  So the mean of the entities is
+subtracted first, which makes rounding errors least; it is rounded, to keep whole numbers whole.
 """
 
 import numpy as np
 
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
-from bilink.theory.mixed import Mixed
+from bilink.theory.slices import Mixed
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -31,10 +31,19 @@ def to_rescal_paper(model: Model) -> Model:
 
 
 def to_rescal(model: Model) -> Model:
-    """Entities (a, q, 1), size r + 2; the constant ‖r‖² finds room beside the one."""
-    entities = model.family.form.candidates(_centred(model))
+    """Entities with the coordinates a, q and 1, size r + 2; the constant ‖r‖² is included."""
+    return by_matrix(Model(model.family, model.dim, _centred(model), model.relations))
+
+
+def by_matrix(model: Model) -> Model:
+    """Any bilinear form as RESCAL: its relation matrices, on the rows that they act on.
+
+    A squared distance is a bilinear form of rows with two more coordinates, ‖e‖² and 1.  Their
+    order is the form's; nothing here depends on it.
+    """
+    entities = model.family.form.candidates(model.entities)
     matrices = np.array([model.family.matrix(row).ravel() for row in model.relations])
-    return Model(find_family("rescal"), model.dim + 2, entities, matrices)
+    return Model(find_family("rescal"), entities.shape[1], entities, matrices)
 
 
 def to_hole(model: Model) -> Model:
@@ -50,7 +59,7 @@ def to_hole(model: Model) -> Model:
 
 
 def to_complex(model: Model) -> Model:
-    """As in HolE, but q rides on two coordinates that carry the last column of a as well.
+    """As in HolE, but two coordinates carry q together with the last column of a.
 
     The pairs (q − ½) + i·1.5a and (q + ½) + i·0.5a of weights 1 − 2ir/1.5 and −1 + 2ir/0.5 leave
     −q − q' + 2aa' + 2r(a' − a), since 1.5² − 0.5² = 2.
@@ -59,27 +68,25 @@ def to_complex(model: Model) -> Model:
     q, last, turn = _squares(a), a[:, -1:], relations[:, -1:]
     pairs = [1 + 1j * a[:, :-1], (q - 0.5) + 1.5j * last, (q + 0.5) + 0.5j * last]
     weights = [2 + 2j * relations[:, :-1], 1 - 2j * turn / 1.5, -1 + 2j * turn / 0.5]
-    none = np.empty((len(a), 0)), np.empty((len(relations), 0))
-    return Mixed(np.hstack(pairs), np.hstack(weights), *none).to_model("complex")
+    return Mixed.of_pairs(np.hstack(pairs), np.hstack(weights)).to_model("complex")
 
 
 def to_angles(model: Model) -> Model:
     """Coordinates as angles: Σ cos θ(a + r − a') = dim − θ²/2 ‖a + r − a'‖² + O(θ⁴), size r.
 
-    With one coordinate the cosine falls with the distance as far as π, so a wide angle keeps the
-    whole ranking.  With more, the angle is the fourth root of the precision: there the cosines'
-    curvature and their rounding are equally small.
+    With one coordinate the cosine falls with the distance up to π, so a wide angle keeps the whole
+    ranking.  With more, θ is the fourth root of the precision, which makes the neglected terms and
+    the rounding errors equally small.
     """
     a, r = _centred(model), model.dim
     wide = 2.0 if r == 1 else (24 * r * _EPSILON) ** 0.25
     theta = wide / _largest_distance(a, model.relations)
     weights = np.exp(1j * theta * model.relations) * (2 / theta**2)
-    none = np.empty((len(a), 0)), np.empty((len(weights), 0))
-    return Mixed(np.exp(1j * theta * a), weights, *none).to_model("complex")
+    return Mixed.of_pairs(np.exp(1j * theta * a), weights).to_model("complex")
 
 
 def to_sphere(model: Model) -> Model:
-    """Entities on a sphere so large that it is nearly flat; a relation turns it, size r + 1."""
+    """Entities on a sphere so large that it is nearly flat; relations are rotations, size r + 1."""
     a, relations, r = _centred(model), model.relations, model.dim
     radius = _largest_distance(a, relations) * _EPSILON**-0.25
     entities = np.hstack([a, np.sqrt(radius**2 - _squares(a))])

@@ -1,8 +1,7 @@
 """One relation as a Boolean matrix: its distinct rows and columns, and its connected blocks.
 
-Entities without facts get zero vectors, and entities with the same facts the same vector, whatever
-the factors of the rest are.  So a decomposition is sought for the distinct non-zero rows and
-columns only.
+In a decomposition, entities without facts can have zero vectors, and entities with the same facts
+the same vector.  So only the distinct non-zero rows and columns need one.
 """
 
 from dataclasses import dataclass
@@ -37,6 +36,24 @@ class Lists:
     def owner(self) -> np.ndarray:
         """The list that each item is in."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
+
+    def take(self, chosen: np.ndarray) -> "Lists":
+        """The chosen lists, in this order."""
+        sizes = self.sizes[chosen]
+        start = np.append(0, np.cumsum(sizes))
+        places = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], sizes)
+        return Lists(start, self.items[places])
+
+    def intervals(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The intervals that each list forms in an order of the items: list, first, last place."""
+        place = np.empty(int(order.max(initial=-1)) + 1, dtype=np.int64)
+        place[order] = np.arange(len(order))
+        owner, places = self.owner, place[self.items]
+        places = places[np.lexsort((places, owner))]
+        begins = np.ones(len(owner), dtype=bool)
+        begins[1:] = (np.diff(owner) != 0) | (np.diff(places) > 1)
+        first = np.flatnonzero(begins)
+        return owner[first], places[first], places[np.append(first[1:], len(owner)) - 1]
 
     @classmethod
     def of(cls, owner: np.ndarray, items: np.ndarray, n: int) -> "Lists":
@@ -111,17 +128,10 @@ class BooleanMatrix:
         """The rows and columns of one connected block."""
         row_ids = np.flatnonzero(self.row_block == number)
         column_ids = np.flatnonzero(self.column_block == number)
-        place = np.empty(self.shape[1], dtype=np.int32)
-        place[column_ids] = np.arange(len(column_ids))
-        sizes = self.rows.sizes[row_ids]
-        items = np.concatenate([place[self.rows[i]] for i in row_ids.tolist()])
-        owner = np.repeat(np.arange(len(row_ids)), sizes)
-        return Block(
-            row_ids,
-            column_ids,
-            Lists.of(owner, items, len(row_ids)),
-            Lists.of(items, owner, len(column_ids)),
-        )
+        rows = self.rows.take(row_ids)
+        rows = Lists(rows.start, np.searchsorted(column_ids, rows.items).astype(np.int32))
+        columns = Lists.of(rows.items, rows.owner, len(column_ids))
+        return Block(row_ids, column_ids, rows, columns)
 
     def dense(self) -> np.ndarray:
         """The distinct rows and columns as a Boolean array."""

@@ -1,28 +1,56 @@
-"""Certificates in float64: every score is farther from the threshold than rounding can move it.
+"""Proofs of upper bounds on the rounding rank: factors in float64, and orders of columns.
 
-The error of a sum of n products is bounded by γ Σ|terms|, γ = nu / (1 − nu), in any order, fused or
-not (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+Factors prove a bound if every score is farther from the threshold than rounding can move it.  The
+error of a sum of n products is at most γ Σ|terms|, γ = nu / (1 − nu), in any order, fused or not
+(Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+
+An order of columns in which the ones of every row form few intervals proves a bound exactly: it is
+checked with whole numbers.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from bilink._jit import kernel
+from bilink._jit import kernel, kernel_function
 from bilink.errors import DataError
 from bilink.models.model import Model
-from bilink.theory.factors import Factors
-from bilink.theory.rounding.boolean import Lists, distinct_facts
+from bilink.theory.rounding.boolean import BooleanMatrix, Lists, distinct_facts
 
 _UNIT = 2.0**-53  # half the distance from 1 to the next double
 _TINY = 2.0**-1000  # for products below the normal numbers
 
 
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """A rounding decomposition of one relation: ⟨left[i], right[j]⟩ > threshold ⇔ (i, j) holds.
+
+    ``left`` and ``right`` have shape (N, r), float64.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    threshold: float
+
+    @property
+    def rank(self) -> int:
+        """The number r of columns."""
+        return self.left.shape[1]
+
+    @property
+    def inverse(self) -> "Factors":
+        """The factors of the inverse relation: the same arrays, exchanged."""
+        return Factors(self.right, self.left, self.threshold)
+
+
+# -- in float64 ------------------------------------------------------------------------------------
+
+
 @kernel
 def worst_margin(left, right, left_sizes, right_sizes, start, items, threshold, gamma, tiny):
-    """The least |score − threshold| / error over all pairs; negative where a side is wrong.
+    """The least |score − threshold| / error over all pairs; negative if one is on the wrong side.
 
-    The error is γ times the product of the sizes.  Right-hand tables are transposed.
+    The error is γ times the product of the sizes.  The tables of the right are transposed.
     """
     n, m = left.shape[0], right.shape[1]
     worst = np.inf
@@ -52,7 +80,7 @@ def worst_margin(left, right, left_sizes, right_sizes, start, items, threshold, 
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Scores left[rows[i]] · right[columns[j]] of entities i and j, and bounds on their terms."""
+    """The scores ⟨left[rows[i]], right[columns[j]]⟩ of entities, and bounds on their terms."""
 
     rows: np.ndarray  # of each entity
     columns: np.ndarray
@@ -64,19 +92,13 @@ class _Scores:
     def margin_over_error(
         self, heads: np.ndarray, tails: np.ndarray, threshold: float, gamma: float
     ) -> float:
-        """See the function of this name; entities with the same vectors are looked at once."""
+        """See the function of this name; entities with the same vectors are checked once."""
         heads, tails = distinct_facts(heads, tails, len(self.rows))
         if not len(self.rows):
             return float("inf")
-        width = len(self.right)
-        cells, counts = np.unique(
-            self.rows[heads].astype(np.int64) * width + self.columns[tails], return_counts=True
-        )
-        owner, items = np.divmod(cells, width)
-        copies = np.bincount(self.rows)[owner] * np.bincount(self.columns)[items]
-        if (counts != copies).any():  # a fact and a non-fact share their vectors
+        facts = _distinct_cells(self.rows, self.columns, heads, tails)
+        if facts is None:
             return 0.0
-        facts = Lists.of(owner, items, len(self.left))
         worst = worst_margin(
             np.ascontiguousarray(self.left),
             np.ascontiguousarray(self.right.T),
@@ -92,26 +114,26 @@ class _Scores:
 
 
 def _gamma(terms: int) -> float:
-    """The bound nu / (1 − nu) on the relative error of a sum of n products, in any order.
+    """Twice the bound nu / (1 − nu) on the relative error of a sum of n products, in any order.
 
-    It is taken twice, since the score in a certificate is as uncertain as that of who ranks with
-    the factors, and a little more for the rounding of the bound itself.
+    Twice, since both the score in the certificate and the score that ranks with the factors have
+    this error; and a little more for the rounding of the bound itself.
     """
     part = (terms + 4) * _UNIT
     return 2 * part / (1 - part) * (1 + 8 * part)
 
 
 def margin_over_error(factors: Factors, heads: np.ndarray, tails: np.ndarray) -> float:
-    """How many times the least margin of all N² scores exceeds what rounding can do to it.
+    """The least quotient of margin and possible rounding error over all N² scores.
 
     Above 1, every fact scores above the threshold and every non-fact below it, in float64 and in
-    any order of summation.  0: some score is on the wrong side.
+    any order of summation.  It is 0 if some score is on the wrong side.
     """
     left, right = _checked(factors)
     rows, left = _distinct_rows(left)
     columns, right = _distinct_rows(right)
     scores = _Scores(rows, columns, left, right, abs(left), abs(right))
-    return scores.margin_over_error(heads, tails, factors.threshold, _gamma(left.shape[1]))
+    return scores.margin_over_error(heads, tails, factors.threshold, _gamma(factors.rank))
 
 
 def model_margin(
@@ -119,7 +141,7 @@ def model_margin(
 ) -> float:
     """The same for a relation of a model that was made from factors with the threshold ½.
 
-    ``stored`` is the model as a file gives it back; what differs between the two counts as error.
+    ``stored`` is the model as read back from a file; the difference of the two counts as error.
     """
     form, used = _form(model, relation)
     inner, outer = np.flatnonzero(form.any(axis=1)), np.flatnonzero(form.any(axis=0))
@@ -139,7 +161,7 @@ def model_margin(
 
 
 def _form(model: Model, relation: int) -> tuple[np.ndarray, np.ndarray]:
-    """The relation's bilinear form on some of the entities' numbers, and which ones."""
+    """The relation's bilinear form, on those of the entities' coordinates that are returned too."""
     row = model.relations[relation]
     used = np.arange(model.entities.shape[1])
     if model.family.name == "complex":  # the form of all coordinates may be too large
@@ -152,10 +174,10 @@ def _form(model: Model, relation: int) -> tuple[np.ndarray, np.ndarray]:
 def _differences(
     model: Model, stored: Model, relation: int, gamma: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Per entity, numbers whose products bound what sets the scores of two models apart, over γ.
+    """Rows per entity whose products, times γ, bound the difference of the two models' scores.
 
-    e'ᵀM'e' − eᵀMe = (e' − e)ᵀM'e' + eᵀ(M' − M)e' + eᵀM(e' − e), and the rounding of all terms of
-    the first.
+    It is e'ᵀM'e' − eᵀMe = (e' − e)ᵀM'e' + eᵀ(M' − M)e' + eᵀM(e' − e), and the rounding of the
+    first product.
     """
     old, new = (x.family.matrix(x.relations[relation]) for x in (model, stored))
     before, after = (np.linalg.norm(x.entities, axis=1) for x in (model, stored))
@@ -173,7 +195,7 @@ def _norm_bound(matrix: np.ndarray) -> float:
 
 
 def _largest(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """The largest row of values in each group, number by number."""
+    """The largest values in each group of rows, column by column."""
     result = np.zeros((int(groups.max(initial=-1)) + 1, values.shape[1]))
     np.maximum.at(result, groups, values)
     return result
@@ -200,3 +222,158 @@ def _distinct_rows(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     keys = table.view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return inverse.ravel(), table[first]
+
+
+def _distinct_cells(
+    rows: np.ndarray, columns: np.ndarray, heads: np.ndarray, tails: np.ndarray
+) -> Lists | None:
+    """The facts between groups of entities, as the column groups of each row group.
+
+    ``rows`` and ``columns`` are the groups of each entity as a head and as a tail; −1 is none.
+    None where a fact and a non-fact are between the same groups, or a fact has none.
+    """
+    row_sizes, column_sizes = (np.bincount(groups[groups >= 0]) for groups in (rows, columns))
+    if (rows[heads] < 0).any() or (columns[tails] < 0).any():
+        return None
+    width = max(len(column_sizes), 1)
+    cells, counts = np.unique(
+        rows[heads].astype(np.int64) * width + columns[tails], return_counts=True
+    )
+    owner, items = np.divmod(cells, width)
+    if (counts != row_sizes[owner] * column_sizes[items]).any():
+        return None
+    return Lists.of(owner, items, len(row_sizes))
+
+
+# -- exact: intervals of consecutive ones ----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """The intervals of consecutive ones of some rows, in an order of the columns.
+
+    Interval k covers the places first[k] to last[k] of the order; those of row i are numbered from
+    offset[i] to offset[i + 1].  Rows whose ``apart`` is true have too many intervals.  They have
+    none here, and are given a coordinate of their own instead.
+    """
+
+    transposed: bool  # rows are tails
+    rows: np.ndarray  # numbers in the relation's matrix
+    columns: np.ndarray  # the same, in order
+    offset: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    apart: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        matrix: BooleanMatrix,
+        transposed: bool,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        most: int,
+    ) -> "Intervals":
+        """Those of ``rows`` in the order ``columns``; rows with more than ``most`` go apart."""
+        owner, first, last = matrix.rows.take(rows).intervals(columns)
+        count = np.bincount(owner, minlength=len(rows))
+        apart = count > most
+        kept = ~apart[owner]
+        offset = np.append(0, np.cumsum(np.where(apart, 0, count)))
+        return cls(transposed, rows, columns, offset, first[kept], last[kept], apart)
+
+    @property
+    def count(self) -> np.ndarray:
+        """How many intervals each row has."""
+        return np.diff(self.offset)
+
+    @property
+    def rank(self) -> int:
+        """2c + h for rows of at most c intervals, and h rows apart."""
+        return 2 * int(self.count.max(initial=0)) + int(self.apart.sum())
+
+
+@kernel_function
+def _sign(place, offset, first, last, row):
+    """The sign of −∏ (2t − 2s + 1)(2t − 2e − 1) over a row's intervals [s, e], at t = place."""
+    sign = -1
+    for k in range(offset[row], offset[row + 1]):
+        x = 2 * place - (2 * first[k] - 1)
+        y = 2 * place - (2 * last[k] + 1)
+        if (x < 0) != (y < 0):
+            sign = -sign
+    return sign
+
+
+@kernel
+def wrong_signs(offset, first, last, apart, start, items, n_columns):
+    """For how many entries of a block the polynomial has the wrong sign; ``items`` are places."""
+    wrong = 0
+    for i in range(apart.shape[0]):
+        if apart[i]:
+            continue
+        p = start[i]
+        for t in range(n_columns):
+            fact = p < start[i + 1] and items[p] == t
+            if fact:
+                p += 1
+            if (_sign(t, offset, first, last, i) > 0) != fact:
+                wrong += 1
+    return wrong
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalCertificate:
+    """An exact proof of an upper bound on the rounding rank, by an order of each block's columns.
+
+    In a block with at most c intervals per row, put the columns at t = 0, 1, 2, …  The polynomial
+    −(t² + 1)^(c − c') ∏ (t − s + ½)(t − e − ½) over the c' intervals [s, e] of a row is positive
+    exactly on the row's ones.  It is −t^2c + lower terms, hence aᵢ + bⱼ + 2c − 1 products.  A row
+    apart takes one product more, which is large on its ones.
+
+    Now give each block a point v of the unit sphere in 2c (+ h) dimensions, and let K be large.
+    The row √K v + aᵢ v/√K + Lᵢ and the column √K v + bⱼ v/√K + Qⱼ, with L and Q tangent to the
+    sphere at v, have a product above K exactly on the facts: within a block by its polynomials, and
+    between two blocks because K⟨v, v'⟩ falls short of K by a multiple of K.
+    """
+
+    n: int  # entities
+    row_of: np.ndarray
+    column_of: np.ndarray
+    blocks: tuple[Intervals, ...]
+
+    @property
+    def rank(self) -> int:
+        """The rank that is proved to be enough."""
+        several = len(self.blocks) > 1
+        return max((b.rank + (several and bool(b.apart.all())) for b in self.blocks), default=0)
+
+    def holds(self, heads: np.ndarray, tails: np.ndarray) -> bool:
+        """Whether the certificate proves its rank for just these facts; every entry is checked."""
+        heads, tails = distinct_facts(heads, tails, self.n)
+        rows = _distinct_cells(self.row_of, self.column_of, heads, tails)
+        if rows is None:
+            return False
+        columns = Lists.of(rows.items, rows.owner, int(self.column_of.max(initial=-1)) + 1)
+        place = np.full(max(len(rows), len(columns)), -1, dtype=np.int64)
+        found = 0
+        for block in self.blocks:
+            lists = (columns if block.transposed else rows).take(block.rows)
+            found += len(lists.items)
+            place[block.columns] = np.arange(len(block.columns))
+            ones = place[lists.items]
+            place[block.columns] = -1
+            if (ones < 0).any():  # a fact across two blocks
+                return False
+            lists = Lists.of(lists.owner, ones, len(lists))
+            if wrong_signs(
+                block.offset,
+                block.first,
+                block.last,
+                block.apart,
+                lists.start,
+                lists.items,
+                len(block.columns),
+            ):
+                return False
+        return found == len(rows.items)

@@ -1,8 +1,7 @@
-"""Orders of columns in which the ones of every row stand in few runs.
+"""Orders of columns in which the ones of every row form few intervals.
 
 Two ones of a row that are neighbours in the order are a *join*; a row with d ones and j joins has
-d − j runs.  So an order with at most c runs per row is one in which every row of d ones has d − c
-joins, and columns that share no row may stand anywhere.
+d − j intervals.  So the search looks for joins in the rows that have too many intervals.
 """
 
 import numpy as np
@@ -14,18 +13,20 @@ from bilink.theory.rounding.boolean import BooleanMatrix, bipartite
 
 _SPECTRAL = 400  # columns up to which the eigenvector of the Laplacian is worth its cube
 _TEMPERATURE = 0.25
-_CALL = 10_000_000  # of work between two looks at the best order so far
+_CALL = 10_000_000  # of work, after which the order is compared with the best one so far
 
 
 @kernel_function
-def _change_joins(x, y, sign, start, items, joins, needed, waiting, place, count):
-    """Add (or take away) the join of columns x and y in the rows of both; return what it costs.
+def _change_join(x, y, sign, start, items, excess, above, place, count):
+    """Add (sign 1) or remove (−1) the join of columns x and y in the rows that hold both.
 
-    ``waiting[: count[0]]`` are the rows that lack joins, ``place`` says where each one stands.
+    ``excess`` is by how many intervals a row is above the target.  ``above[: count[0]]`` are the
+    rows where it is positive, and ``place`` says where each of them is in this list.  Return the
+    change in the sum of positive excesses.
     """
-    cost = 0
+    change = 0
     if x < 0 or y < 0:
-        return cost
+        return change
     i, j = start[x], start[y]
     while i < start[x + 1] and j < start[y + 1]:
         if items[i] < items[j]:
@@ -34,25 +35,32 @@ def _change_joins(x, y, sign, start, items, joins, needed, waiting, place, count
             j += 1
         else:
             row = items[i]
-            lacked = joins[row] < needed[row]
-            joins[row] += sign
-            lacks = joins[row] < needed[row]
-            if lacked and sign > 0:
-                cost -= 1
-            if lacks and sign < 0:
-                cost += 1
-            if lacks and not lacked:
-                waiting[count[0]] = row
+            before = excess[row]
+            after = before - sign
+            excess[row] = after
+            change += max(after, 0) - max(before, 0)
+            if after > 0 >= before:
+                above[count[0]] = row
                 place[row] = count[0]
                 count[0] += 1
-            elif lacked and not lacks:
+            elif before > 0 >= after:
                 count[0] -= 1
-                last = waiting[count[0]]
-                waiting[place[row]] = last
+                last = above[count[0]]
+                above[place[row]] = last
                 place[last] = place[row]
             i += 1
             j += 1
-    return cost
+    return change
+
+
+@kernel_function
+def _change_joins(pairs, lost, sign, start, items, excess, above, place, count):
+    """Remove the joins of the first ``lost`` pairs and add those of the others; −1 undoes it."""
+    change = 0
+    for k in range(pairs.shape[0]):
+        x, y, each = pairs[k, 0], pairs[k, 1], -sign if k < lost else sign
+        change += _change_join(x, y, each, start, items, excess, above, place, count)
+    return change
 
 
 @kernel_function
@@ -109,43 +117,24 @@ def _set(pairs, k, x, y):
 
 
 @kernel
-def count_joins(order, start, items, joins):
-    """joins[row] = how many of its ones have the next one as neighbour."""
-    for k in range(order.shape[0] - 1):
-        x, y = order[k], order[k + 1]
-        i, j = start[x], start[y]
-        while i < start[x + 1] and j < start[y + 1]:
-            if items[i] < items[j]:
-                i += 1
-            elif items[i] > items[j]:
-                j += 1
-            else:
-                joins[items[i]] += 1
-                i += 1
-                j += 1
+def search_order(order, position, row_start, row_items, start, items, excess, work, chances, state):
+    """Join columns of rows with an excess, by moving one of them or reversing a part of the order.
 
-
-@kernel
-def search_order(
-    order, position, row_start, row_items, start, items, joins, needed, work, chances, state
-):
-    """Bring columns of rows that lack joins together, by moving one or reversing what is between.
-
-    A move that makes the sum of missing joins greater by k is kept with probability chances[k].
-    ``work`` is how much may be done, in units that take about a nanosecond.
+    A change that adds k to the sum of positive excesses is kept with probability chances[k].
+    ``work`` is the time to spend, in units of about a nanosecond.
     """
-    n_rows = needed.shape[0]
-    waiting = np.empty(n_rows, dtype=np.int32)
+    n_rows = excess.shape[0]
+    above = np.empty(n_rows, dtype=np.int32)
     place = np.empty(n_rows, dtype=np.int32)
     count = np.zeros(1, dtype=np.int64)
     for row in range(n_rows):
-        if joins[row] < needed[row]:
+        if excess[row] > 0:
             place[row] = count[0]
-            waiting[count[0]] = row
+            above[count[0]] = row
             count[0] += 1
     pairs = np.empty((6, 2), dtype=np.int64)
     while work > 0 and count[0] > 0:
-        row = waiting[_below(state, count[0])]
+        row = above[_below(state, count[0])]
         first, size = row_start[row], row_start[row + 1] - row_start[row]
         x = row_items[first + _below(state, size)]
         y = row_items[first + _below(state, size)]
@@ -179,28 +168,10 @@ def search_order(
             lost, used = 3, 6
             if other == x:
                 continue
-        change = 0
-        for k in range(used):
-            sign = -1 if k < lost else 1
-            change += _change_joins(
-                pairs[k, 0], pairs[k, 1], sign, start, items, joins, needed, waiting, place, count
-            )
+        change = _change_joins(pairs[:used], lost, 1, start, items, excess, above, place, count)
         chance = chances[min(change, chances.shape[0] - 1)] if change > 0 else 1.0
         if chance < 1.0 and _below(state, 1 << 30) >= chance * (1 << 30):
-            for k in range(used):
-                sign = 1 if k < lost else -1
-                _change_joins(
-                    pairs[k, 0],
-                    pairs[k, 1],
-                    sign,
-                    start,
-                    items,
-                    joins,
-                    needed,
-                    waiting,
-                    place,
-                    count,
-                )
+            _change_joins(pairs[:used], lost, -1, start, items, excess, above, place, count)
             continue
         work -= 2 * abs(i - j)
         if kind < 2:
@@ -211,28 +182,29 @@ def search_order(
             _shift(order, position, i, j - 1 if i < j else j)
 
 
-def runs_of(matrix: BooleanMatrix, order: np.ndarray) -> np.ndarray:
-    """The number of runs of ones of each row."""
-    joins = np.zeros(len(matrix.rows), dtype=np.int64)
-    count_joins(order, matrix.columns.start, matrix.columns.items, joins)
-    return matrix.rows.sizes - joins
+def count_intervals(matrix: BooleanMatrix, order: np.ndarray) -> np.ndarray:
+    """The number of intervals of consecutive ones of each row."""
+    return np.bincount(matrix.rows.intervals(order)[0], minlength=len(matrix.rows))
 
 
-def block_costs(matrix: BooleanMatrix, runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each block the least 2c + h, where h rows have more than c runs and go apart; and c."""
-    counts = np.zeros((matrix.n_blocks, int(runs.max(initial=1)) + 1), dtype=np.int64)
-    np.add.at(counts, (matrix.row_block, runs), 1)
+def block_costs(matrix: BooleanMatrix, intervals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each block the least cost 2c + h, where h rows have more than c intervals; and that c.
+
+    ``intervals`` is the number of intervals of each row.
+    """
+    counts = np.zeros((matrix.n_blocks, int(intervals.max(initial=1)) + 1), dtype=np.int64)
+    np.add.at(counts, (matrix.row_block, intervals), 1)
     above = counts.sum(axis=1, keepdims=True) - np.cumsum(counts, axis=1)
     costs = 2 * np.arange(counts.shape[1]) + above
-    costs = costs[:, :0:-1]  # from the largest c, so that no row is apart at the same cost
+    costs = costs[:, :0:-1]  # the largest c first: of equal costs, that with the fewest rows apart
     best = np.argmin(costs, axis=1)
     return costs[np.arange(len(costs)), best], counts.shape[1] - 1 - best
 
 
-def least_cost(runs: np.ndarray) -> tuple[int, int]:
+def least_cost(intervals: np.ndarray) -> tuple[int, int]:
     """The same for all rows as if they were one block."""
-    counts = np.bincount(runs, minlength=2)
-    costs = (2 * np.arange(len(counts)) + len(runs) - np.cumsum(counts))[:0:-1]
+    counts = np.bincount(intervals, minlength=2)
+    costs = (2 * np.arange(len(counts)) + len(intervals) - np.cumsum(counts))[:0:-1]
     best = int(np.argmin(costs))
     return int(costs[best]), len(counts) - 1 - best
 
@@ -240,8 +212,9 @@ def least_cost(runs: np.ndarray) -> tuple[int, int]:
 def first_order(matrix: BooleanMatrix) -> np.ndarray:
     """Columns by block, each block in the better of two classical orders.
 
-    Reverse Cuthill-McKee keeps neighbours near; the second eigenvector of the Laplacian of shared
-    rows finds an order with single runs where there is one (Atkins, Boman and Hendrickson, 1998).
+    Reverse Cuthill-McKee keeps neighbours near.  The second eigenvector of the Laplacian of shared
+    rows finds an order with single intervals where there is one (Atkins, Boman and Hendrickson,
+    1998).
     """
     n = len(matrix.rows)
     graph = bipartite(matrix.rows, matrix.columns)
@@ -261,15 +234,16 @@ def better_blocks(
 ) -> np.ndarray:
     """Each block from the better of two orders, which have the blocks at the same places.
 
-    Better is to cost less, down to 2 · target; then fewer rows with more runs than that; then fewer
-    runs.
+    Better is a lower cost, where costs below 2 · target are equal; then fewer rows with more than
+    ``target`` intervals; then fewer intervals.
     """
     number, row_block = matrix.n_blocks, matrix.row_block
     keys = []
-    for runs in (runs_of(matrix, order), runs_of(matrix, other)):
-        cost = np.maximum(block_costs(matrix, runs)[0], 2 * target)
-        above = np.bincount(row_block[runs > target], minlength=number)
-        keys.append(np.stack([cost, above, np.bincount(row_block, runs, number).astype(np.int64)]))
+    for counts in (count_intervals(matrix, order), count_intervals(matrix, other)):
+        cost = np.maximum(block_costs(matrix, counts)[0], 2 * target)
+        above = np.bincount(row_block[counts > target], minlength=number)
+        total = np.bincount(row_block, counts, number).astype(np.int64)
+        keys.append(np.stack([cost, above, total]))
     less, same = np.zeros(number, dtype=bool), np.ones(number, dtype=bool)
     for one, another in zip(*keys, strict=True):
         less |= same & (another < one)
@@ -279,11 +253,9 @@ def better_blocks(
 
 def _spectral(matrix: BooleanMatrix, part: np.ndarray) -> np.ndarray:
     """The columns of one block by the Laplacian's second eigenvector."""
-    lists = [matrix.columns[c] for c in part.tolist()]
-    rows = np.concatenate(lists)
-    owner = np.repeat(np.arange(len(part)), [len(x) for x in lists])
-    _, rows = np.unique(rows, return_inverse=True)
-    cells = sparse.csr_array((np.ones(len(rows)), (owner, rows)))
+    lists = matrix.columns.take(part)
+    _, rows = np.unique(lists.items, return_inverse=True)
+    cells = sparse.csr_array((np.ones(len(rows)), (lists.owner, rows)))
     shared = (cells @ cells.T).toarray()
     laplacian = np.diag(shared.sum(axis=1)) - shared
     _, vectors = np.linalg.eigh(laplacian)
@@ -293,59 +265,47 @@ def _spectral(matrix: BooleanMatrix, part: np.ndarray) -> np.ndarray:
 def improve(
     matrix: BooleanMatrix, order: np.ndarray, target: int, work: int, seed: int = 0
 ) -> np.ndarray:
-    """Look for an order with at most ``target`` runs per row; the best of those that were met."""
+    """Search for an order with at most ``target`` intervals per row; return the best one found."""
     columns, rows = matrix.columns, matrix.rows
     order, position = order.copy(), np.empty(len(order), dtype=np.int64)
     position[order] = np.arange(len(order))
-    needed = np.maximum(rows.sizes - target, 0)
-    joins = rows.sizes - runs_of(matrix, order)
+    excess = count_intervals(matrix, order) - target
     state = np.array([seed * 2 + 0x9E3779B97F4A7C15], dtype=np.uint64)
     chances = np.exp(-np.arange(8) / _TEMPERATURE)
-    best, fewest = order.copy(), int(np.count_nonzero(joins < needed))
+    best, fewest = order.copy(), int(np.count_nonzero(excess > 0))
+    lists = rows.start, rows.items, columns.start, columns.items
     while work > 0 and fewest:
-        search_order(
-            order,
-            position,
-            rows.start,
-            rows.items,
-            columns.start,
-            columns.items,
-            joins,
-            needed,
-            min(work, _CALL),
-            chances,
-            state,
-        )
+        search_order(order, position, *lists, excess, min(work, _CALL), chances, state)
         work -= _CALL
-        lacking = int(np.count_nonzero(joins < needed))
-        if lacking < fewest:
-            best, fewest = order.copy(), lacking
+        above = int(np.count_nonzero(excess > 0))
+        if above < fewest:
+            best, fewest = order.copy(), above
     return best
 
 
-def few_runs(matrix: BooleanMatrix, work: int) -> np.ndarray:
-    """An order of the columns, block by block, that costs each block little.
+def few_intervals(matrix: BooleanMatrix, work: int) -> np.ndarray:
+    """An order of the columns, block by block, in which each block has a low cost.
 
-    ``work`` is spent several times, for ever fewer runs.
+    ``work`` is spent several times, for ever fewer intervals.
     """
     order, step = first_order(matrix), 4
     while True:
-        cost, most = block_costs(matrix, runs_of(matrix, order))
+        cost, most = block_costs(matrix, count_intervals(matrix, order))
         least = int(most[cost == cost.max()].max())
         if least < 2:
             return order
         target = least - max(1, least // step)
         found = improve(matrix, order, target, work)
         order = better_blocks(matrix, order, found, target)
-        if block_costs(matrix, runs_of(matrix, order))[0].max() >= cost.max():
+        if block_costs(matrix, count_intervals(matrix, order))[0].max() >= cost.max():
             if least // step <= 1:
                 break
             step *= 4
-    # A block may be as cheap with rows apart, but one order of all columns wants few of these.
+    # A block may cost as little with rows apart, but for all columns on one circle they add up.
     level = int(cost.max()) // 2
     order = better_blocks(matrix, order, improve(matrix, order, level, work), level)
-    if level > 1:  # blocks that can do with single runs are cheap in every other way too
+    if level > 1:  # single intervals are best for a block, whatever its factors are made of
         found = improve(matrix, order, 1, work)
-        single = block_costs(matrix, runs_of(matrix, found))[0] == 2
+        single = block_costs(matrix, count_intervals(matrix, found))[0] == 2
         order = np.where(single[matrix.column_block[order]], found, order)
     return order

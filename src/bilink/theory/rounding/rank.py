@@ -2,8 +2,12 @@
 
 The rounding rank of a Boolean matrix is the least rank of a real matrix that is above ½ exactly
 where it is true (Wang et al., 2018).  Computing it is hard (complete for the existential theory of
-the reals), so it is enclosed: from below by shattered sets, from above by factors in float64 whose
-every entry is checked, or by an order of columns that is checked with integers.
+the reals), so it is bounded: from below by shattered sets, from above by factors in float64 whose
+every entry is checked, or by an order of columns that is checked with whole numbers.
+
+d columns are shattered if each of the 2^d subsets is what some row holds of them.  Then the rank is
+at least d: d vectors in fewer dimensions have, together with the origin, a Radon partition, which
+no half-space cuts.
 """
 
 from dataclasses import dataclass
@@ -12,38 +16,47 @@ from functools import cached_property
 import numpy as np
 
 from bilink.errors import ConfigError
-from bilink.theory.factors import Factors
 from bilink.theory.rounding.boolean import Block, BooleanMatrix
-from bilink.theory.rounding.certificates import margin_over_error
-from bilink.theory.rounding.circle import circle_factors
-from bilink.theory.rounding.hinge import LocalFactors, factorise
-from bilink.theory.rounding.ordering import block_costs, few_runs, least_cost, runs_of
-from bilink.theory.rounding.run_certificates import BlockRuns, RunsCertificate, block_runs
-from bilink.theory.rounding.shattering import shattered
-from bilink.theory.rounding.sphere import Intervals, Part, Solved, sphere_factors
+from bilink.theory.rounding.certificates import (
+    Factors,
+    IntervalCertificate,
+    Intervals,
+    margin_over_error,
+)
+from bilink.theory.rounding.descent import LocalFactors, factorise
+from bilink.theory.rounding.geometry import Part, Solved, circle_factors, sphere_factors
+from bilink.theory.rounding.ordering import (
+    block_costs,
+    count_intervals,
+    few_intervals,
+    least_cost,
+)
 
 _MOVES, _LEAST_MOVES, _MOST_MOVES = 20_000, 10_000_000, 200_000_000  # per fact and in all
-_WORK = 5.0e9  # numbers that all descents on one relation multiply
-_EVALUATIONS, _LEAST_EVALUATIONS = 1000, 50  # of all entries of a block, in one descent
+_WORK = 5.0e9  # multiplications of all descents on one relation
+_EVALUATIONS, _LEAST_EVALUATIONS = 1000, 50  # of the loss, in one descent
 _SEEDS = 3  # descents on a block
-_HOPELESS = 30.0  # a loss at the end of a descent that another seed will not mend
-_DRAWING = 200  # a drawing takes as long as multiplying so many times (rows + columns)² numbers
+_HOPELESS = 30.0  # a final loss above which no other seed is tried
+_DRAWING = 200  # a drawing takes as long as so many times (rows + columns)² multiplications
+_COLUMNS = 48  # candidates for a shattered set beside its first column
+_STARTS = 24  # first columns
+_CHECKS = 20_000  # sets of columns
 
 
 @dataclass(frozen=True, eq=False)
 class RoundingRank:
-    """Bounds on the rounding rank of one relation, with what proves the upper one."""
+    """Bounds on the rounding rank of one relation, with proofs of the upper one."""
 
     lower: int
     upper: int
-    factors: Factors | None  # certified in float64; its rank may be above ``upper``, or it is None
+    factors: Factors | None  # certified in float64, if found; the rank may be above ``upper``
     margin_over_error: float  # of the factors, above 1; NaN without factors
-    runs: RunsCertificate | None  # exact; None for a relation of rank 0 or 1
+    exact: IntervalCertificate | None  # None for a relation of rank 0 or 1
 
     @property
     def certified_rank(self) -> int | None:
         """The rank of the certified factors."""
-        return None if self.factors is None else self.factors.left.shape[1]
+        return None if self.factors is None else self.factors.rank
 
 
 def rounding_rank(
@@ -51,8 +64,8 @@ def rounding_rank(
 ) -> RoundingRank:
     """Bounds on the rounding rank of the facts (heads[i], tails[i]) among ``n`` entities.
 
-    ``effort`` scales how long is searched for a low upper bound.  ``complete`` goes
-    on to higher ranks until there are certified factors.
+    ``effort`` scales the time of the search for a low upper bound.  With ``complete``, the search
+    goes on to higher ranks until there are certified factors.
     """
     if not 0 < effort < float("inf"):
         raise ConfigError(f"effort must be a positive number, not {effort}")
@@ -64,17 +77,17 @@ def rounding_rank(
     if simple is not None:
         return search.done(1, 1, search.spread(*simple), None)
     lower = max(2, shattered(matrix, n), shattered(matrix.transposed, n))
-    runs = search.runs_certificate()
-    upper = min(runs.rank, *matrix.shape)
+    exact = search.exact_certificate()
+    upper = min(exact.rank, *matrix.shape)
     assert lower <= upper
-    return search.enclose(lower, upper, runs, complete)
+    return search.enclose(lower, upper, exact, complete)
 
 
 def rank_one_factors(matrix: BooleanMatrix) -> tuple[np.ndarray, np.ndarray] | None:
     """Factors with one column, or None where there are none.
 
-    They exist exactly if there are at most two blocks and both are nested: the larger of two rows
-    holds the smaller one.  Positive numbers serve one block, negative ones the other.
+    They exist exactly if there are at most two blocks and both are nested: of two rows, one holds
+    the other.  Positive numbers serve one block, negative ones the other.
     """
     number = matrix.n_blocks
     if number > 2:
@@ -94,7 +107,7 @@ def rank_one_factors(matrix: BooleanMatrix) -> tuple[np.ndarray, np.ndarray] | N
 
 
 class _Search:
-    """What is known about one relation while better factors are looked for."""
+    """The search for factors of one relation, and what it has found so far."""
 
     def __init__(self, heads: np.ndarray, tails: np.ndarray, n: int, effort: float):
         self.heads, self.tails, self.n, self.effort = heads, tails, n, effort
@@ -111,46 +124,45 @@ class _Search:
 
     @cached_property
     def orders(self) -> list[np.ndarray]:
-        """For each side, an order of the columns with few runs per row."""
+        """For each side, an order of the columns with few intervals per row."""
         ones = len(self.matrix.rows.items)
         work = int(self.effort * min(_LEAST_MOVES + _MOVES * ones, _MOST_MOVES))
-        return [few_runs(side, work) for side in self.sides]
+        return [few_intervals(side, work) for side in self.sides]
 
     @cached_property
-    def runs(self) -> list[np.ndarray]:
-        """For each side, the number of runs of each row."""
-        return [runs_of(*pair) for pair in zip(self.sides, self.orders, strict=True)]
+    def counts(self) -> list[np.ndarray]:
+        """For each side, the number of intervals of each row."""
+        return [count_intervals(*pair) for pair in zip(self.sides, self.orders, strict=True)]
 
     @cached_property
-    def blocks(self) -> tuple[BlockRuns, ...]:
-        """The runs of each block on the side where it costs less."""
-        found = [block_costs(*pair) for pair in zip(self.sides, self.runs, strict=True)]
-        number = self.matrix.n_blocks
-        rows = [members(side.row_block, number) for side in self.sides]
+    def blocks(self) -> tuple[Intervals, ...]:
+        """The intervals of each block, on the side where its cost is lower."""
+        found = [block_costs(*pair) for pair in zip(self.sides, self.counts, strict=True)]
+        rows = [_by_block(side.row_block, np.arange(side.shape[0])) for side in self.sides]
         columns = [
-            members(side.column_block, number, order)
+            _by_block(side.column_block, order)
             for side, order in zip(self.sides, self.orders, strict=True)
         ]
         chosen = (found[1][0] < found[0][0]).astype(int).tolist()
         return tuple(
-            block_runs(self.sides[s], bool(s), rows[s][b], columns[s][b], int(found[s][1][b]))
+            Intervals.of(self.sides[s], bool(s), rows[s][b], columns[s][b], int(found[s][1][b]))
             for b, s in enumerate(chosen)
         )
 
-    def runs_certificate(self) -> RunsCertificate:
+    def exact_certificate(self) -> IntervalCertificate:
         """The exact proof of an upper bound, by orders of columns."""
-        found = RunsCertificate(self.n, self.matrix.row_of, self.matrix.column_of, self.blocks)
+        found = IntervalCertificate(self.n, self.matrix.row_of, self.matrix.column_of, self.blocks)
         assert found.holds(self.heads, self.tails)
         return found
 
     # -- factors -----------------------------------------------------------------------------------
 
     def enclose(
-        self, lower: int, upper: int, runs: RunsCertificate, complete: bool
+        self, lower: int, upper: int, exact: IntervalCertificate, complete: bool
     ) -> RoundingRank:
-        """Narrow the range of ranks between the bounds, as if success were monotone in the rank.
+        """Bisect the ranks between the bounds, as if success were monotone in the rank.
 
-        Failure takes longer than success, so ranks are tried from above rather than in the middle.
+        Failure takes longer than success, so the rank tried is above the middle.
         """
         low, high = lower, upper
         best: Factors | None = None
@@ -160,7 +172,7 @@ class _Search:
             if found is None:
                 low = rank + 1
             else:
-                best, upper = found, found.left.shape[1]
+                best, upper = found, found.rank
                 high = upper - 1
         rank, most = upper, min(self.matrix.shape)
         while best is None and complete and rank < most:
@@ -169,34 +181,27 @@ class _Search:
             best = self.factors(rank)
         if best is None and (complete or upper == most):
             best = self.spread(*_plain(self.matrix))
-        return self.done(lower, upper, best, runs)
+        return self.done(lower, upper, best, exact)
 
     def factors(self, rank: int) -> Factors | None:
         """Certified factors of this rank or less, if they are found."""
-        circle = self.on_circle
-        if circle is not None and circle.left.shape[1] <= rank:
-            return circle
-        found = self._on_sphere(rank)
-        if found is not None:
-            factors = self.spread(*found)
-            if margin_over_error(factors, self.heads, self.tails) > 1:
-                return factors
-        return None
+        if self.on_circle is not None and self.on_circle.rank <= rank:
+            return self.on_circle
+        return self._certified(self._on_sphere(rank))
 
     @cached_property
     def on_circle(self) -> Factors | None:
         """Certified factors from one order of all columns, on the better side."""
-        costs = [least_cost(runs) for runs in self.runs]
+        costs = [least_cost(counts) for counts in self.counts]
         for s in (0, 1) if costs[0] <= costs[1] else (1, 0):
             found = circle_factors(self.sides[s], self.orders[s], costs[s][1])
-            if found is not None:
-                factors = self.spread(*(found if s == 0 else found[::-1]))
-                if margin_over_error(factors, self.heads, self.tails) > 1:
-                    return factors
+            factors = self._certified(found[::-1] if found and s else found)
+            if factors is not None:
+                return factors
         return None
 
     def _on_sphere(self, rank: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Each block for itself: by intervals where single runs do, else by descent."""
+        """Factors block by block: from its intervals where these are single, else by descent."""
         parts: list[Part] = []
         hard = [b for b, block in enumerate(self.blocks) if block.rank > 2]
         for b in sorted(hard, key=lambda b: -len(self.blocks[b].rows)):  # the worst fails first
@@ -205,27 +210,35 @@ class _Search:
             if found is None:
                 return None
             parts.append(Solved(block, found))
-        parts += [intervals(block) for block in self.blocks if block.rank <= 2]
+        parts += [block for block in self.blocks if block.rank <= 2]
         return sphere_factors(parts, self.matrix.shape, rank)
 
     def _block_factors(self, b: int, block: Block, dim: int) -> LocalFactors | None:
+        """Factors of one block by descent, within what is left of the work."""
         known = self.solved.get(b)
         if known is not None and known.left.shape[1] <= dim:
             return known
         n, m = block.shape
-        drawing, look = _DRAWING * (n + m) ** 2, n * m * (dim + 4)
+        drawing, evaluation = _DRAWING * (n + m) ** 2, n * m * (dim + 4)  # multiplications
         for seed in range(_SEEDS):
-            most = min(_EVALUATIONS, int((self.work - drawing) / look))
+            most = min(_EVALUATIONS, int((self.work - drawing) / evaluation))
             if most < _LEAST_EVALUATIONS or drawing > self.work / 4:
                 return None
             found = factorise(block.rows, block.columns, dim, evaluations=most, seed=seed)
-            self.work -= drawing + found.evaluations * look
+            self.work -= drawing + found.evaluations * evaluation
             if found.factors is not None:
                 self.solved[b] = found.factors
                 return found.factors
             if found.loss > _HOPELESS:
                 return None
         return None
+
+    def _certified(self, found: tuple[np.ndarray, np.ndarray] | None) -> Factors | None:
+        """The factors of all entities, if they pass their check."""
+        factors = None if found is None else self.spread(*found)
+        if factors is None or not margin_over_error(factors, self.heads, self.tails) > 1:
+            return None
+        return factors
 
     # -- results -----------------------------------------------------------------------------------
 
@@ -236,7 +249,7 @@ class _Search:
         )
 
     def done(
-        self, lower: int, upper: int, factors: Factors | None, runs: RunsCertificate | None
+        self, lower: int, upper: int, factors: Factors | None, exact: IntervalCertificate | None
     ) -> RoundingRank:
         """The result; factors that do not pass their check are dropped."""
         margin = float("nan")
@@ -244,7 +257,7 @@ class _Search:
             margin = margin_over_error(factors, self.heads, self.tails)
             if margin <= 1:
                 factors, margin = None, float("nan")
-        return RoundingRank(lower, upper, factors, margin, runs)
+        return RoundingRank(lower, upper, factors, margin, exact)
 
 
 def _plain(matrix: BooleanMatrix) -> tuple[np.ndarray, np.ndarray]:
@@ -260,14 +273,69 @@ def _spread(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return result
 
 
-def members(block: np.ndarray, number: int, order: np.ndarray | None = None) -> list[np.ndarray]:
+def _by_block(block: np.ndarray, order: np.ndarray) -> list[np.ndarray]:
     """The numbers in each block, in the given order."""
-    order = np.arange(len(block)) if order is None else order
     by_block = order[np.argsort(block[order], kind="stable")]
-    ends = np.cumsum(np.bincount(block, minlength=number))[:-1]
-    return np.split(by_block, ends)
+    return np.split(by_block, np.cumsum(np.bincount(block))[:-1])
 
 
-def intervals(block: BlockRuns) -> Intervals:
-    """A block of single runs."""
-    return Intervals(block.transposed, block.columns, block.rows, block.first, block.last)
+# -- lower bound -----------------------------------------------------------------------------------
+
+
+def shattered(matrix: BooleanMatrix, n: int) -> int:
+    """The size of the largest shattered set of columns that a short search finds.
+
+    ``n`` is the number of all rows, zeros and repetitions included.
+    """
+    if not matrix.shape[0]:
+        return 0
+    zero_row = bool(n > np.count_nonzero(matrix.row_of >= 0))
+    n_rows = matrix.shape[0] + zero_row
+    everything = (1 << n_rows) - 1
+    sizes = matrix.columns.sizes
+    found, checks = 0, _CHECKS
+    for first in np.argsort(-sizes, kind="stable")[:_STARTS].tolist():
+        rows = matrix.columns[first]
+        counts = np.bincount(matrix.rows.take(rows[:_CHECKS]).items, minlength=len(sizes))
+        counts[first] = 0
+        chosen = [c for c in np.argsort(-counts, kind="stable")[:_COLUMNS].tolist() if counts[c]]
+        masks = [_mask(matrix.columns[c]) for c in chosen]
+        own = _mask(rows)
+        classes = [own, everything & ~own]
+        if not classes[1]:
+            continue
+        size, checks = _extend(classes, masks, 0, 1, found, checks)
+        found = max(found, size)
+        if checks <= 0:
+            break
+    return found
+
+
+def _mask(rows: np.ndarray) -> int:
+    """A set of rows as the bits of an integer."""
+    bits = np.zeros(int(rows.max()) + 1, dtype=np.uint8)
+    bits[rows] = 1
+    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
+
+
+def _extend(
+    classes: list[int], masks: list[int], start: int, size: int, best: int, checks: int
+) -> tuple[int, int]:
+    """Split every class of rows by one more column, as long as no part is empty.
+
+    Return the size of the largest shattered set, and how many checks are left.
+    """
+    best = max(best, size)
+    for k in range(start, len(masks)):
+        if checks <= 0:
+            break
+        checks -= 1
+        mask, parts = masks[k], []
+        for rows in classes:
+            inside = rows & mask
+            if not inside or inside == rows:
+                break
+            parts += [inside, rows ^ inside]
+        else:
+            best, checks = _extend(parts, masks, k + 1, size + 1, best, checks)
+    return best, checks

@@ -1,4 +1,4 @@
-"""What the theory says about a graph: what each model can, and cannot, tell apart in it."""
+"""What a graph asks of each model: which facts it can tell apart, and from which size on."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from bilink._files import user_cache, write_error, write_text
+from bilink._plot import new_figure, save_figure
 from bilink.data.graph import SPLITS, Graph
 from bilink.errors import RunError
 from bilink.theory.consistent_models import paper_sizes, sizes
-from bilink.theory.relations import RelationFacts, each_of, facts_of, twins
+from bilink.theory.relations import RelationFacts, facts_of, for_distinct
 from bilink.theory.rounding.rank import RoundingRank, rounding_rank
 
 _VERSION = 1  # of the files in the cache, and of the search that filled them
+_MOST_DRAWN = 30  # relations
+_BLUE, _GREY, _RED = "#2a6f97", "#adb5bd", "#c1121f"
 
 
 @dataclass(frozen=True)
@@ -34,24 +37,33 @@ class RankBounds:
 
 @dataclass(frozen=True)
 class RelationTheory:
-    """One relation."""
+    """One relation.
+
+    ``reverse_share`` counts loops, which are their own reverse.  ``symmetry`` in
+    ``bilink.data.statistics`` does not.
+    """
 
     relation: str
     facts: int
     category: str | None
     symmetric: bool  # the reverse of every fact is a fact
-    symmetry: float | None  # share of facts whose reverse is a fact
+    reverse_share: float | None  # share of facts whose reverse is a fact; "symmetry" in JSON
     reflexivity: float | None  # share of facts between an entity and itself
     same_as: str | None  # an earlier relation with just these facts
     inverse_of: str | None  # an earlier relation with just these facts reversed
-    lost_by_distmult: int  # facts that no DistMult of any size has above every non-fact
-    lost_by_transe: int  # at least so many facts, for TransE
+    lost_by_distmult: int  # facts that no DistMult of any size scores above every non-fact
+    lost_by_transe: int  # the same for TransE, at least
     rounding_rank: RankBounds
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        names = {"reverse_share": "symmetry"}
+        return {names.get(name, name): value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
 class GraphTheory:
-    """All relations, and the sizes at which models can tell every fact from every non-fact."""
+    """All relations, and the sizes from which models can tell every fact from every non-fact."""
 
     name: str
     fingerprint: str
@@ -61,17 +73,17 @@ class GraphTheory:
 
     @property
     def distinct(self) -> list[RelationTheory]:
-        """The relations that are no copy or inverse of an earlier one."""
+        """The relations that are neither a copy nor an inverse of an earlier one."""
         return [r for r in self.relations if r.same_as is None and r.inverse_of is None]
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Sizes that are enough, by family; twins share coordinates."""
+        """Sizes that are enough, by family; copies and inverses share coordinates."""
         return sizes([r.rounding_rank.upper for r in self.distinct], self.entities)
 
     @property
     def paper_sizes(self) -> dict[str, int]:
-        """What Theorems 11 and 12 and Corollary 4 of Wang et al. (2018) give for these ranks."""
+        """The sizes by Theorems 11 and 12 and Corollary 4 of Wang et al. (2018)."""
         ranks = [r.rounding_rank.upper for r in self.relations]
         return paper_sizes(ranks, self.entities)
 
@@ -83,7 +95,7 @@ class GraphTheory:
             "splits": list(self.splits),
             "entities": self.entities,
             "facts": sum(r.facts for r in self.relations),
-            "relations": [asdict(r) for r in self.relations],
+            "relations": [relation.to_dict() for relation in self.relations],
             "rounding_ranks": {
                 "lower": sum(r.rounding_rank.lower for r in self.relations),
                 "upper": sum(r.rounding_rank.upper for r in self.relations),
@@ -108,52 +120,46 @@ def describe(
 ) -> GraphTheory:
     """Describe every relation of ``graph``, whose facts are the triples of ``splits``.
 
-    What is found for a relation is kept in the folder ``keep`` [the user's cache], so that another
-    call goes on where this one was stopped.  ``progress`` is called with the number of facts whose
-    relation is just done.
+    The bounds of each relation are kept in the folder ``keep`` [the user's cache], so that a call
+    that was stopped can be continued by another.  ``progress`` is called with the number of facts
+    of each relation that is done.
     """
     relations = facts_of(graph, splits)
-    first = twins(relations)
-    own = [k for k, (twin, _) in enumerate(first) if twin == k]
     store = _Store(keep or user_cache() / "theory", effort, needed=keep is not None)
 
-    def find(k: int) -> RankBounds:
-        facts = relations[k]
+    def find(facts: RelationFacts) -> RankBounds:
         bounds = store.read(facts)
         if bounds is None:
             found = rounding_rank(facts.heads, facts.tails, facts.n, effort=effort)
             bounds = RankBounds.of(found)
             store.write(facts, bounds)
-        if progress:
-            progress(len(facts))
         return bounds
 
-    found = each_of(find, own, relations, threads)
+    found = for_distinct(find, relations, threads, progress)
     names = graph.relations.names
-    described = tuple(
-        _relation(names, facts, *first[k], found[first[k][0]]) for k, facts in enumerate(relations)
-    )
+    described = tuple(_relation(names, *pair) for pair in zip(relations, found, strict=True))
     return GraphTheory(graph.name, graph.fingerprint, tuple(splits), len(graph.entities), described)
 
 
 def kept_bounds(facts: RelationFacts, effort: float = 1.0) -> RankBounds | None:
-    """What an earlier ``describe`` left in the user's cache about these facts, if anything."""
+    """The bounds that an earlier ``describe`` left in the user's cache, if any."""
     return _Store(user_cache() / "theory", effort, needed=False).read(facts)
 
 
 def _relation(
-    names: Sequence[str], facts: RelationFacts, twin: int, turned: bool, bounds: RankBounds
+    names: Sequence[str], facts: RelationFacts, found: tuple[int, bool, RankBounds]
 ) -> RelationTheory:
-    other = None if twin == facts.relation else names[twin]
+    first, inverse, bounds = found
+    other = None if first == facts.relation else names[first]
     return RelationTheory(
         relation=names[facts.relation],
         facts=len(facts),
         category=facts.category,
         symmetric=facts.symmetric,
-        symmetry=float(facts.returned.mean()) if len(facts) else None,
+        reverse_share=float(facts.has_reverse.mean()) if len(facts) else None,
         reflexivity=facts.loops / len(facts) if len(facts) else None,
-        same_as=None if turned else other,
-        inverse_of=other if turned else None,
+        same_as=None if inverse else other,
+        inverse_of=other if inverse else None,
         lost_by_distmult=facts.lost_by_distmult(),
         lost_by_transe=facts.lost_by_transe(),
         rounding_rank=bounds,
@@ -165,10 +171,10 @@ class _Store:
 
     def __init__(self, folder: Path, effort: float, needed: bool):
         self.folder, self.suffix = folder, f"-{_VERSION}-{effort:g}.json"
-        self.needed = needed  # the user asked for it, so that not being able to write is an error
+        self.needed = needed  # the user named the folder, so failing to write is an error
 
     def read(self, facts: RelationFacts) -> RankBounds | None:
-        """What is kept, or None where there is nothing, or nothing whole."""
+        """The bounds, or None where no file holds them, or a damaged one."""
         try:
             return RankBounds(**json.loads(self._path(facts).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -189,8 +195,42 @@ class _Store:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder; where that is impossible, say so in a sentence."""
+    """Make a folder, or raise an error that names it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_error(folder, error) from error
+
+
+def draw_theory(found: GraphTheory, path: Path) -> None:
+    """Write the rounding ranks of the largest relations, and the sizes, to an image file."""
+    shown = sorted(found.relations, key=lambda r: -r.facts)[:_MOST_DRAWN][::-1]
+    height = 1.2 + 0.24 * max(len(shown), 6)
+    figure = new_figure("the picture of a graph", figsize=(11, height))
+    ranks, bars = figure.subplots(1, 2, width_ratios=(3, 2))
+    for y, relation in enumerate(shown):
+        bounds = relation.rounding_rank
+        ranks.plot([bounds.lower, bounds.upper], [y, y], color=_GREY, linewidth=4, zorder=1)
+        ranks.plot(bounds.upper, y, "o", color=_BLUE, zorder=2)
+        ranks.plot(bounds.lower, y, "|", color=_RED, markersize=9, zorder=2)
+    labels = [f"{r.relation[-40:]}  ({r.facts:,})".replace("$", r"\$") for r in shown]
+    ranks.set_yticks(range(len(shown)), labels, fontsize=7)
+    ranks.set_xlim(left=0)
+    ranks.set_xlabel("rounding rank: proved bounds")
+    ranks.set_title(f"{found.name}: dimensions that tell facts from non-facts", fontsize=9)
+    names = ("rescal", "complex", "hole")
+    here, paper = found.sizes, found.paper_sizes
+    for x, name in enumerate(names):
+        bars.bar(
+            x - 0.2, paper[name], 0.38, color=_GREY, label="paper's formula" if not x else None
+        )
+        bars.bar(x + 0.2, here[name], 0.38, color=_BLUE, label="here" if not x else None)
+        for shift, value in ((-0.2, paper[name]), (0.2, here[name])):
+            bars.text(x + shift, value, f"{value:,}", ha="center", va="bottom", fontsize=8)
+    bars.axhline(found.entities, color=_RED, linewidth=1, linestyle="--")
+    bars.text(2.4, found.entities, "entities", color=_RED, ha="right", va="bottom", fontsize=8)
+    bars.set_yscale("log")
+    bars.set_xticks(range(3), ("RESCAL", "ComplEx", "HolE"))
+    bars.set_title("size that is enough for all facts", fontsize=9)
+    bars.legend(fontsize=8)
+    save_figure(figure, path, dpi=110)

@@ -1,13 +1,13 @@
-"""Table 1 of Wang et al. (2018), as printed and as it stands corrected, with numbers put in.
+"""Table 1 of Wang et al. (2018), as printed and corrected, evaluated for given numbers.
 
 A row is a family; its cells say from which size r on it is universal, consistent with a Boolean
 tensor B, or subsumes another family of size r'.  All sizes suffice.  "Optimal" ones cannot be
-smaller without changing some scores by more than a constant for each relation, if entities and
-relations are many enough; the ranks of slices and what they span show it.
+smaller, if entities and relations are many enough: a smaller model would change some scores by more
+than a constant for each relation.  The proof is by the ranks of slices and the spaces they span.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,20 +18,18 @@ from bilink.errors import ConfigError
 from bilink.models.registry import family as find_family
 from bilink.theory.consistent_models import paper_sizes, sizes
 from bilink.theory.conversions import ARROWS
-from bilink.theory.lower_bounds import paper_bound, warren_bound
 from bilink.theory.slices import inertia_bound
 
 ROWS = ("rescal", "hole", "complex", "distmult", "transe")
-SUBSUMED = ("rescal", "hole", "complex", "distmult", "transe")
-COLUMNS = ("universal", "consistent", *SUBSUMED)
+COLUMNS = ("universal", "consistent", *ROWS)  # the last five: subsumes that family
 NEVER, UNKNOWN = "no", "?"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is known of one cell: a formula, its source, and its value where all letters are known.
+    """One cell of the table: the paper's formula and the corrected one, with source and value.
 
-    A value of ``None`` means that the formula is "no" or "?", or that a letter is not given.
+    A value is ``None`` where the formula is "no" or "?", or has a letter without a value.
     """
 
     row: str
@@ -113,16 +111,17 @@ def bounds(
             f"{relations} relations need as many rounding ranks, not {len(rounding_ranks)}"
         )
     ranks = None if rounding_ranks is None else tuple(map(int, rounding_ranks))
-    cells = [_universal(row, entities, relations) for row in ROWS]
-    cells += [_consistent(row, entities, ranks) for row in ROWS]
-    cells += [_subsumes(row, column, dim, relations) for row in ROWS for column in SUBSUMED]
+    universal, consistent = _universal(entities, relations), _consistent(ranks, entities)
+    cells = [_for_all(row, "universal", universal) for row in ROWS]
+    cells += [_for_all(row, "consistent", consistent) for row in ROWS]
+    cells += [_subsumes(row, column, dim, relations) for row in ROWS for column in ROWS]
     return Bounds(
         entities=entities,
         relations=relations,
         dim=dim,
         rounding_ranks=ranks,
         cells=tuple(cells),
-        least={row: warren_bound(row, entities, relations) for row in _UNIVERSAL},
+        least={row: warren_bound(row, entities, relations) for row in universal},
         least_paper=paper_bound(entities),
     )
 
@@ -130,7 +129,7 @@ def bounds(
 def bounds_of(
     graph: Graph, dim: int | None = None, rounding_ranks: Sequence[int] | None = None
 ) -> Bounds:
-    """Table 1 for a graph; by default with what its degrees say of its rounding ranks."""
+    """Table 1 for a graph, by default with the rounding ranks that follow from its degrees."""
     ranks = degree_ranks(graph) if rounding_ranks is None else rounding_ranks
     return bounds(len(graph.entities), len(graph.relations), dim, ranks)
 
@@ -138,8 +137,8 @@ def bounds_of(
 def degree_ranks(graph: Graph) -> list[int]:
     """An upper bound on the rounding rank of each relation, by degrees alone.
 
-    Where no head has more than d tails, or no tail more than d heads, 2d is enough: the facts of a
-    row are then d intervals of a line, which a polynomial of degree 2d tells apart.
+    2d is enough where no head has more than d tails, or no tail more than d heads: the facts of a
+    row are then in d intervals of a line, on which a polynomial of degree 2d is positive.
     """
     triples = np.unique(graph.triples, axis=0)
     ranks = []
@@ -150,75 +149,106 @@ def degree_ranks(graph: Graph) -> list[int]:
     return ranks
 
 
-_Formula = Callable[[int, int], int]  # of N and K
-_UNIVERSAL: dict[str, tuple[tuple[str, str, _Formula], tuple[str, str, _Formula]]] = {
-    "rescal": (
-        ("N", "Theorem 5", lambda n, k: n),
-        ("N", "Theorem 5; theory.counterexamples.below_n", lambda n, k: n),
+def paper_bound(n: int) -> int:
+    """Theorem 6: RESCAL of size ⌊N/32 − 1⌋ is not universal; this is one more, and at least 1.
+
+    The proof shows more: such a model is not even consistent with every Boolean matrix.  It is off
+    by one where 32 divides N.  For universality the exact bound is N: see
+    ``counterexamples.below_n``.
+    """
+    return max(1, n // 32)
+
+
+def warren_bound(name: str, n: int, k: int) -> int:
+    """A size below which some Boolean tensor of N entities and K relations has no consistent model.
+
+    Warren (1968): m polynomials of degree 3 in v ≤ m variables have at most (12em/v)ᵛ patterns of
+    signs.  The polynomials here are the m = KN² scores minus thresholds, whose patterns must
+    include all 2ᵐ Boolean tensors.  The variables are the thresholds and the model's parameters,
+    without those that a change of basis makes superfluous.
+    """
+    m = k * n * n
+    variables = {
+        "rescal": lambda r: (n - r) * r + k * r * r + k,
+        "complex": lambda r: 2 * r * (n - 1 + k) + k,
+        "hole": lambda r: r * (n - 1 + k) + k,
+    }[name]
+
+    def too_few(r: int) -> bool:
+        v = variables(r)
+        return v <= m and v * math.log2(12 * math.e * m / v) < m
+
+    low, high = 0, n if name == "rescal" else 2 * k * n + 1
+    while high - low > 1:  # the number of patterns grows with r
+        middle = (low + high) // 2
+        low, high = (middle, high) if too_few(middle) else (low, middle)
+    return low + 1
+
+
+# The paper's formula and theorem, then the corrected formula and its source.
+_FORMULAS = {
+    ("rescal", "universal"): ("N", "Theorem 5", "N", "Theorem 5; theory.counterexamples.below_n"),
+    ("rescal", "consistent"): ("min{N, 2Σrr}", "Theorem 11", "min{N, 2Σrr}", "Theorem 11"),
+    ("hole", "universal"): (
+        "2KN + 1",
+        "Theorem 7",
+        "min{N(N + 1) − 2, 2K f(N) + 1}",
+        "theory.slices: shared coordinates, inertia",
     ),
-    "hole": (
-        ("2KN + 1", "Theorem 7", lambda n, k: 2 * k * n + 1),
-        (
-            "min{N(N + 1) − 2, 2K f(N) + 1}",
-            "theory.slices: shared coordinates, inertia",
-            lambda n, k: min(n * (n + 1) - 2, 2 * k * inertia_bound(n) + 1),
-        ),
+    ("hole", "consistent"): (
+        "2 min{KN, 2Σrr} + 1",
+        "Corollary 4",
+        "min{N(N + 1) − 2, 2Σ min{⌈3rr/2⌉, f(N)} + 1} or less",
+        "theory.consistent_models",
     ),
-    "complex": (
-        ("KN", "Theorem 7", lambda n, k: k * n),
-        (
-            "min{N(N + 1)/2, K f(N)}",
-            "theory.slices: shared coordinates, inertia",
-            lambda n, k: min(n * (n + 1) // 2, k * inertia_bound(n)),
-        ),
+    ("complex", "universal"): (
+        "KN",
+        "Theorem 7",
+        "min{N(N + 1)/2, K f(N)}",
+        "theory.slices: shared coordinates, inertia",
+    ),
+    ("complex", "consistent"): (
+        "min{KN, 2Σrr}",
+        "Theorem 12",
+        "min{N(N + 1)/2, Σ min{⌈3rr/2⌉, f(N)}}",
+        "theory.consistent_models",
     ),
 }
 _NO = {
     "distmult": ("Theorems 8 and 9", "its scores are symmetric"),
     "transe": ("Corollary 2, Theorem 10", "its diagonals are constant"),
 }
+_Sizes = dict[str, tuple[int, int]]  # by family: the paper's and the corrected one
 
 
-def _universal(row: str, n: int, k: int) -> Cell:
-    if row in _NO:
-        return _never(row, "universal", *_NO[row])
-    (paper, theorem, size), (formula, source, better) = _UNIVERSAL[row]
-    optimal = row == "rescal"
-    return Cell(
-        row, "universal", paper, theorem, size(n, k), formula, source, better(n, k), optimal
-    )
+def _universal(n: int, k: int) -> _Sizes:
+    f = inertia_bound(n)
+    return {
+        "rescal": (n, n),
+        "hole": (2 * k * n + 1, min(n * (n + 1) - 2, 2 * k * f + 1)),
+        "complex": (k * n, min(n * (n + 1) // 2, k * f)),
+    }
 
 
-def _consistent(row: str, n: int, ranks: tuple[int, ...] | None) -> Cell:
-    if row in _NO:
-        return _never(row, "consistent", *_NO[row])
-    paper, theorem, formula, source = _CONSISTENT[row]
+def _consistent(ranks: tuple[int, ...] | None, n: int) -> _Sizes:
     if ranks is None:
-        return Cell(row, "consistent", paper, theorem, None, formula, source, None, False)
-    old, new = paper_sizes(ranks, n)[row], sizes(ranks, n)[row]
-    return Cell(row, "consistent", paper, theorem, old, formula, source, new, False)
+        return {}
+    paper, tight = paper_sizes(ranks, n), sizes(ranks, n)
+    return {row: (paper[row], tight[row]) for row in paper}
 
 
-_MADE = "theory.consistent_models"
-_CONSISTENT = {
-    "rescal": ("min{N, 2Σrr}", "Theorem 11", "min{N, 2Σrr}", "Theorem 11"),
-    "hole": (
-        "2 min{KN, 2Σrr} + 1",
-        "Corollary 4",
-        "min{N(N + 1) − 2, 2Σ min{⌈3rr/2⌉, f(N)} + 1} or less",
-        _MADE,
-    ),
-    "complex": (
-        "min{KN, 2Σrr}",
-        "Theorem 12",
-        "min{N(N + 1)/2, Σ min{⌈3rr/2⌉, f(N)}}",
-        _MADE,
-    ),
-}
+def _for_all(row: str, column: str, values: _Sizes) -> Cell:
+    """A cell about every ranking, or about the facts."""
+    if row in _NO:
+        return _never(row, column, *_NO[row])
+    paper, theorem, formula, source = _FORMULAS[row, column]
+    old, new = values.get(row, (None, None))
+    optimal = (row, column) == ("rescal", "universal")
+    return Cell(row, column, paper, theorem, old, formula, source, new, optimal)
 
 
 def _subsumes(row: str, column: str, r: int | None, k: int) -> Cell:
-    """A cell that stands in the table of arrows."""
+    """A cell that follows from the table of arrows."""
     between = [a for a in ARROWS if (a.source, a.target) == (column, row)]
     paper = next((a for a in between if a.kind == "paper"), None)
     tight = [a for a in between if a.kind == "tight" and (r or math.inf) <= a.most]
@@ -230,13 +260,13 @@ def _subsumes(row: str, column: str, r: int | None, k: int) -> Cell:
     return Cell(
         row=row,
         column=column,
-        paper=_primed(paper.size.text) if paper else NEVER if row in _NO else UNKNOWN,
+        paper=_primed(paper.formula) if paper else NEVER if row in _NO else UNKNOWN,
         paper_source="Table 1",
         paper_value=paper.size(r, k) if paper and r is not None else None,
-        formula=_primed(best.size.text),
+        formula=_primed(best.formula),
         source=f"theory.conversions ({best.level})",
         value=best.size(r, k) if r is not None else None,
-        optimal="K" not in best.size.text,
+        optimal="K" not in best.formula,
     )
 
 
