@@ -13,7 +13,7 @@ description         what a graph asks of each model
 table1              Table 1 of Wang et al. (2018), as printed and corrected
 """
 
-from bilink._lazy import lazy
+from bilink._extras import lazy
 
 _HOMES = {
     "ARROWS": "conversions",
