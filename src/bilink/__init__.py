@@ -31,7 +31,7 @@ _HOMES = {
     "load": "runs.loading",
     "audit": "runs.audit",
     "combine": "runs.combined",
-    "read_questions": "queries.questions",
+    "read_questions": "queries.answers",
     "rank_entities": "evaluation.entity_ranking",
     "classify_triples": "evaluation.classification",
     "fit_calibration": "evaluation.calibration",
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from bilink.evaluation.reliability import reliability as reliability
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model
-    from bilink.queries.questions import read_questions as read_questions
+    from bilink.queries.answers import read_questions as read_questions
     from bilink.runs.audit import audit as audit
     from bilink.runs.combined import combine as combine
     from bilink.runs.job import resume as resume

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bilink.data.index import KnownAnswers
-from bilink.ensembles.stacking import ask_members
+from bilink.ensembles.fitting import ask_members
 from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.model import Model
 

@@ -10,8 +10,8 @@ import pytest
 
 import bilink
 from bilink.errors import ConfigError, DataError, RunError
+from bilink.queries.answers import Question
 from bilink.queries.export import export
-from bilink.queries.questions import Question
 from conftest import random_graph
 
 MODELS = ("rescal", "distmult", "hole", "complex", "transe")

@@ -11,8 +11,8 @@ import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError
+from bilink.queries.answers import read_names, read_questions
 from bilink.queries.query import Answering
-from bilink.queries.questions import read_names, read_questions
 from conftest import random_graph
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bilink._hash import draw
+from bilink._jit import draw
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model

@@ -26,8 +26,8 @@ def export(
 
     - `bilink export runs/first --out vectors --format faiss`
     """
+    from bilink.queries.answers import read_questions
     from bilink.queries.export import export as write
-    from bilink.queries.questions import read_questions
     from bilink.runs.loading import load
 
     asked = read_questions(questions) if questions else []

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from bilink._extras import needs
+from bilink._plot import check_matplotlib
 from bilink._text import printable
 from bilink.errors import ConfigError, RunError
 
@@ -86,8 +86,7 @@ def check_picture(path: Path | None) -> None:
         return
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--picture must end in .png, .svg or .pdf, not {path.name!r}")
-    with needs("matplotlib", extra="plot", purpose="a picture"):
-        import matplotlib  # noqa: F401
+    check_matplotlib("a picture")
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:

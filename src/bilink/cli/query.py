@@ -55,7 +55,7 @@ def query(
 
     - `bilink query runs/first --new`
     """
-    from bilink.queries.questions import read_names, read_questions
+    from bilink.queries.answers import read_names, read_questions
     from bilink.runs.loading import load
 
     check_new(csv_file, "--csv")

@@ -4,11 +4,12 @@ import hashlib
 import os
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bilink._files import user_cache
 from bilink._text import closest
@@ -35,135 +36,19 @@ class Entry:
     licence: str = "not stated"
 
 
-CONVE = "https://github.com/TimDettmers/ConvE/raw/master/"
-EVEREST = "https://everest.hds.utc.fr/lib/exe/fetch.php?media=en:"
-MANNHEIM = "https://web.informatik.uni-mannheim.de/pi1/kge-datasets/"
+def _read_entries() -> dict[str, Entry]:
+    """The entries of ``catalogue.toml``, where lists are tuples."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    entries = {}
+    for name, values in tomllib.loads(text).items():
+        plain: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
+        entries[name] = Entry(**{"name": name, "sha256": None, **plain})
+    return entries
 
-ENTRIES: Mapping[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            "atlas",
-            "countries and their cities, languages and currencies; comes with bilink",
-            2_405,
-            14,
-            (9_066, 1_128, 1_127),
-            None,
-        ),
-        Entry(
-            "wn18",
-            "WordNet, the original benchmark; test triples leak through inverse relations",
-            40_943,
-            18,
-            (141_442, 5_000, 5_000),
-            (
-                "24c9b02dc57d3ae8ca8467ce355995edee7be8eddc3bd070ee34d3c6fc3c95eb",
-                "13347bfb5e17d1cae003e0bfe29b4716d3ab748e8cfb6af997138d37da3a51dc",
-                "d22c19d176d4ba6a6f0d0c6bfce39ab3c16e3b20e1df6f9efe0d9ed86542fa10",
-            ),
-            (EVEREST + "wordnet-mlj12.tar.gz", MANNHEIM + "wn18.tar.gz"),
-            "WordNet 3.0 licence",
-        ),
-        Entry(
-            "fb15k",
-            "Freebase, the original benchmark; test triples leak through inverse relations",
-            14_951,
-            1_345,
-            (483_142, 50_000, 59_071),
-            (
-                "f9cdfd2685f6483bd3a499d433919b15d62f0715c6cf18b2ca30c2aa5c47a704",
-                "471929cde9cf74b1caa8348c2b601c8010d6b2f2a56bae49b4ebfd14c9bce855",
-                "5b60b4de325482c3368e22d0b7452d465b09a610fea0ce3768d8b1e8b5a7e42a",
-            ),
-            (EVEREST + "fb15k.tgz", MANNHEIM + "fb15k.tar.gz"),
-            "CC BY 2.5",
-        ),
-        Entry(
-            "wn18rr",
-            "WN18 without inverse relations",
-            40_943,
-            11,
-            (86_835, 3_034, 3_134),
-            (
-                "038612e783c215ee5f3ca9fbfca27b8d0739be1028fe4ee7c174aecf0b83d5df",
-                "453ce7202afa58094a04d2b1560ee2b02660f1c260b32ce6651c8ccedd1028ab",
-                "0383bceaaa1096cf3c03ec021ed0048068e2355dbfc0239b292cefdac821cec5",
-            ),
-            (CONVE + "WN18RR.tar.gz", MANNHEIM + "wnrr.tar.gz"),
-            "WordNet 3.0 licence",
-        ),
-        Entry(
-            "fb15k-237",
-            "FB15k without inverse and duplicate relations",
-            14_541,
-            237,
-            (272_115, 17_535, 20_466),
-            (
-                "61099230e4439f90885ca9767739e31e8e32f54736fa1c35952b27997bc7c08a",
-                "749cbe9d923bac7b9354da5614ecfed2e0220256d442c3e04a6b303db1f273d9",
-                "e2e35e8e6113de220140b6f44dc71a5207b0fc6872d575e874aefe13259b655b",
-            ),
-            (CONVE + "FB15k-237.tar.gz", MANNHEIM + "fb15k-237.tar.gz"),
-            "not stated; a subset of FB15k (CC BY 2.5)",
-        ),
-        Entry(
-            "nations",
-            "relations between 14 countries",
-            14,
-            55,
-            (1_592, 199, 201),
-            (
-                "0830fa9da8e5bba2ccdaa45b7bdc9130451ba66b09ff2708f35fccaf82473e57",
-                "2b337a62e51a2f45c283eac98a70d21b7e0e102136be1539b2a52c652a7b0530",
-                "3971085165b47b6aeaec68058c6d8d98b3005e929db81268410b95ae4db770ab",
-            ),
-            (CONVE + "nations.tar.gz",),
-            "not stated",
-        ),
-        Entry(
-            "kinship",
-            "kinship terms among 104 people",
-            104,
-            25,
-            (8_544, 1_068, 1_074),
-            (
-                "738612111a6acf0e39662bde24c7e72a4d1edf20931beea077da367dda689731",
-                "c56f8630a583178b1e569f11a64aa535ae1ce0b0912d8b1e24716be2b37f04da",
-                "05e5733265761d55be9c05bfaff5a8d0808df46f9c1e9d66cc3f2fe114e43d88",
-            ),
-            (CONVE + "kinship.tar.gz",),
-            "not stated",
-        ),
-        Entry(
-            "umls",
-            "relations between biomedical concepts",
-            135,
-            46,
-            (5_216, 652, 661),
-            (
-                "873ef4925516b83e7f6f8cc02b4be51d848828710a7f65a956f0ac4a9e452f35",
-                "025c98f8a4891e2a6582ec5b40ee0d904031edad9c52554522f4b7904820c98e",
-                "a7eb529a3d2810fcc96341ccc97c625a5e202f8389673aa6bd317eeebbb79014",
-            ),
-            (CONVE + "umls.tar.gz",),
-            "not stated",
-        ),
-        Entry(
-            "hsgene",
-            "human genes, their annotations and papers: for tests of scale, not a benchmark",
-            378_510,
-            13,
-            (1_902_052, 10_000, 10_000),
-            (
-                "4204681f6a200923c647eea0b580d2237f9ab8d5e1ae6dd65a795e03683431a7",
-                "14af1beb0bc0b7b91279a0a0afef05266a57aae912986912d9ff6fd429af52c2",
-                "b501f4737b2e19f111eb650b7aef007aa19d51ba45a38a1d729b3c263e89e19c",
-            ),
-            (),
-            "Artistic-2.0",
-        ),
-    )
-}
+
+ENTRIES: Mapping[str, Entry] = _read_entries()
 
 
 def entry(name: str) -> Entry:

@@ -11,11 +11,11 @@ _HOMES = {
     "Doubts": "doubts",
     "Explanation": "explain",
     "PairSearch": "pairs",
-    "Question": "questions",
+    "Question": "answers",
     "Vectors": "export",
     "doubt_facts": "doubts",
-    "read_names": "questions",
-    "read_questions": "questions",
+    "read_names": "answers",
+    "read_questions": "answers",
 }
 __all__ = list(_HOMES)
 __getattr__ = lazy(__name__, _HOMES)

@@ -17,7 +17,7 @@ from bilink._files import replacing, write_error, write_text
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError, RunError
 from bilink.models.scorer import SIDES, Scorer, Side
-from bilink.queries.questions import FIELDS, Question
+from bilink.queries.answers import FIELDS, Question
 
 VERSION = 1
 SAMPLE = 500  # questions that the recall of an index is measured with, and as many to tune it

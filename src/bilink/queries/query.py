@@ -12,9 +12,8 @@ from bilink.data.index import FactIndex, known_answers
 from bilink.errors import ConfigError
 from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import Probability, Scorer, Side
-from bilink.queries.answers import Answer, Answers, AnswerSets, check_count
+from bilink.queries.answers import Answer, Answers, AnswerSets, Question, check_count
 from bilink.queries.pairs import MEMORY_BUDGET, PairSearch
-from bilink.queries.questions import Question
 
 SEEN = "seen"
 Only = str | Sequence[str]

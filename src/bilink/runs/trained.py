@@ -11,7 +11,7 @@ from bilink.models.model import Model
 from bilink.models.scorer import Scorer
 from bilink.runs.folder import RunConfig, RunFolder
 from bilink.runs.run import Run
-from bilink.training.checkpoints import Progress
+from bilink.training.engine import Progress
 from bilink.training.loop import INTERRUPTED
 
 

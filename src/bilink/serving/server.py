@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bilink._extras import needs
+from bilink._threads import single_threaded_blas
 from bilink.errors import ConfigError
 from bilink.serving.guard import LOOPBACK
 
@@ -29,14 +30,12 @@ def serve(
         import fastapi  # noqa: F401
     with needs("uvicorn", extra="serve", purpose="the server"):
         import uvicorn
-    from threadpoolctl import threadpool_limits
-
     from bilink.runs.loading import load
     from bilink.serving.app import make_app
 
     local = _in_address(host) in LOOPBACK
     token = _token(token, local)
-    with _listen(host, port) as listener, threadpool_limits(1):  # one thread per question
+    with _listen(host, port) as listener, single_threaded_blas():  # one thread per question
         app = make_app(load(path), token=token, hosts=LOOPBACK if local else None)
         config = uvicorn.Config(
             app,

@@ -1,11 +1,18 @@
-"""What the training loop, checkpoints and estimates know of an engine."""
+"""What the training loop knows of an engine, and the state of an unfinished run on disk."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from bilink.errors import RunError
 from bilink.models.model import Model
+from bilink.models.storage import load_tensors, save_tensors
+
+FORMAT = "bilink-checkpoint"
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -30,3 +37,70 @@ class Engine(Protocol):
 
     def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
         """Pass once over the training triples, with ``factor`` on the step size."""
+
+
+@dataclass
+class Progress:
+    """How far a run has come, and how well it did on the way."""
+
+    epoch: int = 0  # epochs that are done
+    best_mrr: float = -1.0  # on the validation sample
+    best_epoch: int = 0
+    stale: int = 0  # validations since the best one
+    seconds: float = 0.0  # of training and validation, where the time is limited
+    rate: float = 1.0  # factor on the step size, lowered where validation stands still
+
+
+def save_checkpoint(path: Path, engine: Engine, progress: Progress, best: Model | None) -> None:
+    """Write parameters, optimizer state, progress and the best model so far, in one file."""
+    tensors = {
+        "entities": engine.model.entities,
+        "relations": engine.model.relations,
+        **engine.state,
+    }
+    if best is not None:
+        tensors |= {"best_entities": best.entities, "best_relations": best.relations}
+    header = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "model": engine.model.family.name,
+        "dim": str(engine.model.dim),
+        "progress": json.dumps(asdict(progress)),
+    }
+    save_tensors(tensors, header, path)
+
+
+def load_checkpoint(path: Path, engine: Engine) -> tuple[Progress, Model | None]:
+    """Put the engine back where it was; return the progress and the best model so far."""
+    tensors, header = load_tensors(path, FORMAT, VERSION)
+    model = engine.model
+    targets = {
+        "entities": model.entities,
+        "relations": model.relations,
+        **engine.state,
+    }
+    try:
+        if (header["model"], header["dim"]) != (model.family.name, str(model.dim)):
+            raise ValueError(f"it is of {header['model']}, dim {header['dim']}")
+        progress = Progress(**json.loads(header["progress"]))
+        if not (type(progress.epoch) is int and progress.epoch >= 0):
+            raise ValueError(f"epoch {progress.epoch!r}")
+        if not all(isinstance(x, int | float) for x in vars(progress).values()):
+            raise ValueError("its progress is garbled")
+        for name, target in targets.items():
+            if tensors[name].shape != target.shape:
+                raise ValueError(f"{name} of shape {tensors[name].shape}, not {target.shape}")
+            target[:] = tensors[name]
+        best = None
+        if "best_entities" in tensors:
+            best = Model(
+                model.family, model.dim, tensors["best_entities"], tensors["best_relations"]
+            )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} does not fit its run: {error}") from None
+    return progress, best
+
+
+def copy_model(model: Model) -> Model:
+    """A model with its own arrays."""
+    return Model(model.family, model.dim, model.entities.copy(), model.relations.copy())

@@ -13,14 +13,14 @@ from bilink.data.graph import Graph
 from bilink.errors import DataError, TrainingError
 from bilink.models.model import Model
 from bilink.models.registry import Family
-from bilink.training.checkpoints import (
+from bilink.training.config import Config, MarginConfig
+from bilink.training.engine import (
+    Engine,
     Progress,
     copy_model,
     load_checkpoint,
     save_checkpoint,
 )
-from bilink.training.config import Config, MarginConfig
-from bilink.training.engine import Engine
 from bilink.training.margin import MarginEngine
 from bilink.training.softmax import SoftmaxEngine, check_fit
 

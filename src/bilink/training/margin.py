@@ -4,8 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from bilink._hash import mix
-from bilink._jit import kernel
+from bilink._jit import kernel, mix
 from bilink._random import Stream, seeds
 from bilink._threads import cores
 from bilink.data.graph import Graph, triple_keys

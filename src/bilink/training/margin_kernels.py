@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bilink._hash import draw, mix
-from bilink._jit import kernel_function
+from bilink._jit import draw, kernel_function, mix
 from bilink.models.form import dot
 from bilink.training.optimizers import move_row
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bilink._hash import mix
-from bilink._jit import kernel_function
+from bilink._jit import kernel_function, mix
 from bilink.training.softmax_kernels import add_scaled
 
 PENALTIES = {"l2": 0, "n3": 1, "dura": 2}

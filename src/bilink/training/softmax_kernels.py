@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bilink._hash import mix
-from bilink._jit import kernel, kernel_function, reduction
+from bilink._jit import kernel, kernel_function, mix, reduction
 from bilink.models.form import dot
 
 LOWEST = np.float32(-87.0)  # exp of less is no normal number in single precision
