@@ -60,7 +60,7 @@ def test_heavy_packages_are_imported_in_one_place_each():
     homes = {
         "numba": {"_jit"},
         "matplotlib": {"_plot", "search"},  # where Optuna draws
-        "threadpoolctl": {"_threads"},
+        "threadpoolctl": {"_threads", "distributed"},  # each worker has its share
         "pyoxigraph": {"data"},
         "typer": {"cli"},
         "rich": {"cli"},

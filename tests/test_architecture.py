@@ -1,0 +1,38 @@
+"""The pages on architecture and models name files and functions that exist."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+STEPS = sorted(set(re.findall(r"`([\w/]+\.py):([\w.]+)`", PAGE)))
+
+
+@pytest.mark.parametrize(("path", "name"), STEPS, ids=":".join)
+def test_a_step_of_a_walk_exists(path, name):
+    if path.startswith("serving/app"):
+        pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    found = importlib.import_module("bilink." + path.removesuffix(".py").replace("/", "."))
+    for part in name.split("."):
+        found = getattr(found, part)
+
+
+def test_there_are_five_walks():
+    walks = PAGE.split("## Five walks")[1].split("\n## ")[0]
+    assert walks.count("\n### ") == 5
+    assert len(STEPS) > 35
+
+
+def test_every_package_is_on_the_page():
+    for path in (ROOT / "src" / "bilink").iterdir():
+        if (path / "__init__.py").exists():
+            assert f"  {path.name}/" in PAGE
+
+
+def test_the_page_on_models_shows_the_file_as_it_is():
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "bilink" / "models" / "distmult.py").read_text(encoding="utf-8")
+    assert f"```python\n{source}```" in page
