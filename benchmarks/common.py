@@ -1,4 +1,4 @@
-"""What the benchmarks share: the peer's environment, timing, printing."""
+"""What the benchmarks share: asking a peer, timing, printing."""
 
 import json
 import os
@@ -6,34 +6,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 HERE = Path(__file__).parent
-PEERS = HERE / ".peers"
-REQUIREMENTS = ("torch==2.13.0", "pykeen==1.11.1")
-
-
-def peer_python():
-    """The interpreter of an environment with PyKEEN, made at the first call."""
-    python = PEERS / "bin" / "python"
-    stamp = PEERS / "installed"
-    if not stamp.exists():
-        print("making an environment for PyKEEN …", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-        for requirement in REQUIREMENTS:  # one by one: a torch that is there is not replaced
-            subprocess.run([python, "-m", "pip", "install", "-q", requirement], check=True)
-        stamp.touch()
-    return python
 
 
 def ask_peer(script, arrays, **question):
-    """Run ``peers/script`` in the peer's environment; arrays and answer travel through files."""
+    """Run ``peers/script`` in a process of its own; arrays and answer travel through files."""
+    if not find_spec("pykeen"):
+        raise SystemExit("PyKEEN is not installed: make peers")
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "arrays.npz", **arrays)
         done = subprocess.run(
-            [peer_python(), HERE / "peers" / script, folder],
+            [sys.executable, HERE / "peers" / script, folder],
             input=json.dumps(question),
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""Seconds of PyKEEN's filtered evaluator on given embeddings.  Runs in the peer's environment."""
+"""Seconds of PyKEEN's filtered evaluator on given embeddings.  Run by ``common.ask_peer``."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Facts per second of softmax training elsewhere.  Runs in the peer's environment."""
+"""Facts per second of softmax training elsewhere.  Run by ``common.ask_peer``."""
 
 import json
 import sys

@@ -1,6 +1,8 @@
 """The command line as other programs use it: output, errors, exit codes."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 
@@ -300,3 +302,14 @@ def test_former_names_of_options_are_accepted_and_not_shown():
     assert done.exit_code == 0
     assert "… and 11 more (-k)" in done.output
     assert CliRunner().invoke(app, ["data", "describe", "atlas", "-k", "3"]).output == done.output
+
+
+def test_the_examples_in_help_can_be_typed():
+    typed = 0
+    for words, command in COMMANDS.items():
+        for example in re.findall(r"`(bilink [^`]+)`", command.help or ""):
+            arguments = shlex.split(example)[1:]
+            if words and tuple(arguments[: len(words)]) == words:  # else it is of another command
+                command.make_context("", arguments[len(words) :])  # an unknown option raises
+                typed += 1
+    assert typed > 10

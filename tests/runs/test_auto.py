@@ -1,6 +1,7 @@
 """The best of a graph in a given time."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,19 +23,30 @@ def test_the_best_on_validation_is_kept(tmp_path, monkeypatch):
     assert again.evaluate().metrics() == made.run.evaluate().metrics()
 
 
-def test_each_model_gets_its_share_of_the_time(monkeypatch):
-    """The runs themselves take no time here, so that each share is of nearly all that there is."""
-    monkeypatch.setattr("bilink.runs.auto.EPOCHS", 1)
-    told = []
+@pytest.mark.parametrize(
+    ("used", "minutes"),  # the share of its time that each run takes, and the time that it is given
+    [
+        (1.0, [24, 12, 12]),  # shares of the 48 minutes for training: 1/2, 1/4, 1/4
+        (0.5, [24, 18, 27, 13.5]),  # time left over goes to the next run
+        (0.0, [24, 24, 48, 48, 48, 48]),
+    ],
+)
+def test_each_model_gets_its_share_of_the_time(used, minutes, monkeypatch):
+    seconds, given = [0.0], []
+    clock = SimpleNamespace(perf_counter=lambda: seconds[0])
     run = Job.run
-    monkeypatch.setattr(
-        Job, "run", lambda self, **k: told.append(self.config.training) or run(self, **k)
-    )
-    train_auto(bilink.load_graph("atlas"), 60)
-    shares = [share for _, _, share in CANDIDATES]
-    for i, training in enumerate(told[: len(shares)]):
-        assert training.minutes <= 60 * 0.8 * shares[i] / sum(shares[i:])
-    assert all(training.minutes <= 60 * 0.8 for training in told)
+
+    def takes_its_time(self, **hooks):
+        given.append(self.config.training.minutes)
+        seconds[0] += 60 * used * given[-1]
+        return run(self, **hooks)
+
+    monkeypatch.setattr("bilink.runs.auto.EPOCHS", 1)
+    monkeypatch.setattr("bilink.runs.auto.time", clock)
+    monkeypatch.setattr(Job, "run", takes_its_time)
+    made = train_auto(bilink.load_graph("atlas"), 60)
+    assert given == pytest.approx(minutes)
+    assert made.seconds == pytest.approx(60 * used * sum(minutes))
 
 
 def test_a_model_that_diverges_is_left_out_and_the_first_one_is_kept_at_once(tmp_path, monkeypatch):

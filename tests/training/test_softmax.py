@@ -347,10 +347,13 @@ def test_small_blocks_of_scores_change_nothing(rounding, monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1, 1e-3])  # small gradients are where an epsilon shows
 @pytest.mark.parametrize("optimizer", ["adagrad", "row-adagrad", "adam"])
-def test_optimizers_follow_their_formulas(optimizer):
+def test_optimizers_follow_their_formulas(optimizer, size):
     graph = small_graph()
     model, config = random_model("distmult"), config_of(optimizer=optimizer, learning_rate=0.1)
+    for array in (model.entities, model.relations):
+        array *= size
     values = model.entities.astype(float)
     engine = SoftmaxEngine(model, graph, config)
     probe = random_model("distmult")
@@ -365,11 +368,11 @@ def test_optimizers_follow_their_formulas(optimizer):
         elif optimizer == "row-adagrad":
             first += (gradients**2).mean(axis=1, keepdims=True)
             values -= 0.1 * gradients / np.sqrt(first + 1e-24)
-        else:
+        else:  # in the order of operations that Kingma and Ba recommend at the end of section 2
             first = 0.9 * first + 0.1 * gradients
             second = 0.999 * second + 0.001 * gradients**2
-            n = epoch + 1
-            values -= 0.1 * (first / (1 - 0.9**n)) / (np.sqrt(second / (1 - 0.999**n)) + 1e-8)
+            rate = 0.1 * np.sqrt(1 - 0.999 ** (epoch + 1)) / (1 - 0.9 ** (epoch + 1))
+            values -= rate * first / (np.sqrt(second) + 1e-8)
         np.testing.assert_allclose(model.entities, values, rtol=2e-3, atol=2e-4)
         values = model.entities.astype(float)
 
