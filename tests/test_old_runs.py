@@ -1,8 +1,8 @@
 """Runs of version 0.1.0 stay readable and answer as they did; training moves as it did.
 
 The fixtures were made by ``make_fixtures.py`` with the code of version 0.1.0.  Those of margin
-training were recorded again when Adagrad got one epsilon; with the former one they were the same bit
-for bit.
+training were recorded again when Adagrad got one epsilon; with the former one they had been the
+same bit for bit.
 """
 
 import json
