@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not find_spec("pykeen"), reason="PyKEEN is not installed: pip install --group peers")
+@pytest.mark.skipif(not find_spec("pykeen"), reason="PyKEEN is missing: pip install --group peers")
 @pytest.mark.parametrize("name", ["transe", "distmult", "complex"])
 def test_mrr_agrees_with_pykeen(name, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
