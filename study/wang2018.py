@@ -23,14 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import bilink
-from bilink.ensembles.fitting import EnsembleConfig
+from bilink.ensembles import EnsembleConfig
 from bilink.errors import ConfigError, RunError
-from bilink.runs.folder import RunConfig, read_config_file
-from bilink.runs.job import Job, prepare
-from bilink.runs.trained import TrainedRun
-from bilink.training.config import MarginConfig, SoftmaxConfig
-from bilink.training.loop import INTERRUPTED
-from bilink.training.presets import preset
+from bilink.runs import Job, RunConfig, RunFolder, TrainedRun, prepare
+from bilink.training import preset
 
 NAMES = {"R": "RESCAL", "H": "HolE", "T": "TransE", "D": "DistMult", "C": "ComplEx"}
 PAPERS = ("R", "H", "T")  # the models of the paper
@@ -102,7 +98,7 @@ class Study:
         with self._epochs(job.config.training.epochs) as on_epoch:
             stop = self._hooks.should_stop
             run = job.run_or_read(path, on_epoch=on_epoch, should_stop=stop)
-        if run.stopped == INTERRUPTED:
+        if run.stopped == "interrupted":
             raise Stopped
         return run
 
@@ -117,16 +113,15 @@ class Study:
         model, dim = options.pop("model"), options.pop("dim")
         training = preset(PLAIN, model).with_options(options)
         try:
-            found = read_config_file(self.out / letter / "config.toml")
+            found = RunFolder(self.out / letter).read_config()
         except RunError:
             return False
-        return settings_of(found) == settings_of(
-            replace(found, model=model, dim=dim, training=training)
-        )
+        now = replace(found, model=model, dim=dim, training=training)
+        return identity_of(found) == identity_of(now)
 
     def _determined_by(self, letters: Sequence[str]) -> dict[str, Any]:
         """The graph and the settings of each model."""
-        models = {letter: settings_of(self._job(letter).config) for letter in letters}
+        models = {letter: identity_of(self._job(letter).config) for letter in letters}
         return {"graph": self.graph.fingerprint, "models": models}
 
     def _epochs(self, epochs: int) -> Any:
@@ -155,7 +150,7 @@ class Study:
     def measure_ensemble(self, members: Sequence[str], method: str) -> None:
         """Fit and measure an ensemble, unless that is done."""
         name = f"{'+'.join(members)} ({method})"
-        config = EnsembleConfig(method=method)  # type: ignore[arg-type]
+        config = EnsembleConfig(method=method)
         key = key_of({**self._determined_by(members), **config.to_dict()})
         if self._done(name, key):
             return
@@ -185,6 +180,8 @@ class Study:
         return self._rankings[name]
 
     def _measure(self, name: str, run: bilink.Run) -> dict[str, Any]:
+        if run.calibration() is None:
+            run.calibrate()  # classification also judges probabilities
         return {
             "valid": run.evaluate("valid", filter=VALIDATION_FILTER).to_dict(),
             "test": self._ranking(name, run).to_dict(),
@@ -214,12 +211,20 @@ class Study:
 
 
 def settings_of(config: RunConfig) -> dict[str, Any]:
-    """Model, dim, and the options that differ from their defaults.
+    """The settings of a study that give this config: what differs from the defaults of its loss."""
+    training = config.training.to_dict()
+    defaults = type(config.training)().to_dict()
+    changed = {name: value for name, value in training.items() if value != defaults[name]}
+    return {"model": config.model, "dim": config.dim, "loss": training["loss"], **changed}
+
+
+def identity_of(config: RunConfig) -> dict[str, Any]:
+    """What determines a model: model, dim, and the options that differ from their defaults.
 
     So an option that is added to bilink does not invalidate the pieces made before.
     """
     training = config.training.to_dict()
-    defaults = (MarginConfig if "margin" in training else SoftmaxConfig)().to_dict()
+    defaults = type(config.training)().to_dict()
     defaults |= {"loss": "margin", "negatives": 1}  # as in version 0.1.0, so that keys stay
     changed = {name: value for name, value in training.items() if value != defaults[name]}
     if "regularization" in changed:

@@ -79,7 +79,7 @@ def test_a_grid_tries_all_and_prunes_nothing_unless_asked_to():
         ({"space": {"margin": ["wide"]}}, "margin must be a number"),
         ({"space": {"margin": [[1]]}}, "expected one value"),
         ({"space": {"loss": ["hinge"]}}, "loss must be one of margin"),
-        ({"space": {"loss": {"low": 1, "high": 2}}}, "loss must be a word"),
+        ({"space": {"loss": {"low": 1, "high": 2}}}, "loss must be one of margin"),
         ({"space": {"epochs": [0]}}, "epochs must be at least 1"),
         ({"space": {"dim": [1]}, "fixed": {"epochs": {}}}, r"\[fixed\] epochs: expected one value"),
         ({"space": {"dim": [1]}, "fixed": {"epochs": [1, 2]}}, r"\[fixed\] epochs: expected one"),

@@ -7,12 +7,13 @@ import pytest
 
 import bilink
 from bilink.errors import ConfigError
-from bilink.training.config import SoftmaxConfig, read_config
+from bilink.training import preset, read_config
 from conftest import random_graph
 from study import records
-from study.wang2018 import Study
+from study.wang2018 import Hooks, Study
 
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "study/results/records"
 GRAPHS = ("wn18", "fb15k", "wn18rr", "fb15k-237")
 SETTINGS = {
     "C": {"model": "complex", "dim": 4, "epochs": 2, "loss": "softmax", "negatives": 0},
@@ -39,7 +40,7 @@ def test_the_recorded_settings_are_valid():
         for options in records.record_settings(data).values():
             assert {"model", "dim"} <= set(options)
             training = {key: x for key, x in options.items() if key not in ("model", "dim")}
-            SoftmaxConfig().with_options(training)
+            assert preset("paper", options["model"]).with_options(training).loss == "softmax"
     with pytest.raises(ConfigError, match="no settings for 'umls'"):
         records.record_settings("umls")
 
@@ -109,7 +110,7 @@ def test_the_picture_shows_each_model_the_ensemble_and_the_figures_of_others(stu
 
 
 def committed(data):
-    return records.record_study(data, out=ROOT / "study/results/records", work=Path("nowhere"))
+    return records.record_study(data, out=RESULTS, work=Path("nowhere"))
 
 
 @pytest.mark.parametrize("data", GRAPHS)
@@ -118,8 +119,22 @@ def test_committed_records_were_made_by_the_committed_settings(data):
     for letter in records.done_models(study):
         made = tomllib.loads((study.out / letter / "config.toml").read_text())
         options = dict(study.settings[letter])
-        assert made["model"] == {"name": options.pop("model"), "dim": options.pop("dim")}
-        assert read_config(made["training"]) == SoftmaxConfig().with_options(options)
+        model = {"name": options.pop("model"), "dim": options.pop("dim")}
+        assert made["model"] == model
+        training = preset("paper", model["name"]).with_options(options)
+        assert read_config(made["training"]) == training
+
+
+@pytest.mark.realdata
+@pytest.mark.filterwarnings("ignore::bilink.errors.DataWarning")
+@pytest.mark.parametrize("data", GRAPHS)
+def test_committed_records_are_not_made_again(data, real_data, tmp_path, monkeypatch):
+    said = []
+    hooks = Hooks(said.append, should_stop=lambda: True)
+    study = records.record_study(data, out=RESULTS, work=tmp_path, hooks=hooks)
+    monkeypatch.setattr(bilink, "__version__", study.read("C")["bilink"])
+    records.run_records(study)
+    assert said == []
 
 
 @pytest.mark.parametrize("data", GRAPHS)

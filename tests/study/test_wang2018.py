@@ -1,16 +1,19 @@
 """The study on a small graph: resumable, cached, and tables with both kinds of figures."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 import bilink
 from bilink.errors import ConfigError
+from bilink.training import preset
 from conftest import random_graph
 from here import Here
 from study import pictures, searching, tables, wang2018
 from study.wang2018 import Hooks, Stopped, Study
 
+RESULTS = Path(__file__).parents[2] / "study/results/wang2018"
 TINY = {"epochs": 2, "threads": 1, "validation_triples": 10}
 
 
@@ -117,8 +120,6 @@ def test_published_figures_stand_beside_ours(tiny, tmp_path, monkeypatch):
 
 def test_recorded_settings_can_be_trained():
     """Every line of settings.toml is one that a job accepts."""
-    from bilink.training.config import MarginConfig
-
     for recipe in wang2018.RECIPES:
         for data in ("wn18", "fb15k", "wn18rr", "fb15k-237"):
             if not wang2018.has_settings(data, recipe):
@@ -126,7 +127,7 @@ def test_recorded_settings_can_be_trained():
             for options in wang2018.recorded_settings(data, recipe).values():
                 rest = {k: v for k, v in options.items() if k not in ("model", "dim")}
                 assert options["dim"] <= 200
-                assert MarginConfig().with_options(rest).loss != "logistic"
+                assert preset("paper", options["model"]).with_options(rest).loss != "logistic"
     with pytest.raises(ConfigError, match="no settings for 'umls'"):
         wang2018.recorded_settings("umls", "paper")
     with pytest.raises(ConfigError, match="unknown recipe"):
@@ -141,6 +142,7 @@ method = "grid"
 epochs = 2
 threads = 1
 validation_triples = 10
+regularization.entity = 0.01
 [space]
 dim = [2, 3]
 [T.space]
@@ -203,3 +205,22 @@ def test_a_study_that_nobody_made_is_refused(tmp_path):
         wang2018.studies_of("wn18rr", ["paper"], **places)
     with pytest.raises(ConfigError, match="unknown recipe"):
         wang2018.studies_of("wn18rr", ["bogus"], **places)
+
+
+@pytest.mark.realdata
+@pytest.mark.filterwarnings("ignore::bilink.errors.DataWarning")
+@pytest.mark.parametrize("data", ["wn18", "fb15k", "wn18rr", "fb15k-237"])
+def test_committed_pieces_are_not_made_again(data, real_data, tmp_path, monkeypatch):
+    said = []
+    places = {"out": RESULTS, "work": tmp_path}
+    hooks = Hooks(said.append, should_stop=lambda: True)
+    studies = wang2018.studies_of(data, wang2018.RECIPES, **places, hooks=hooks)
+    by_recipe = {study.recipe: study for study in studies}
+    for piece in tables.pieces(studies):
+        monkeypatch.setattr(bilink, "__version__", piece.found["bilink"])
+        study = by_recipe[piece.recipe]
+        if piece.method is None:
+            study.measure_model(piece.name)
+        else:
+            study.measure_ensemble(piece.name.split("+"), piece.method)
+    assert said == []

@@ -262,4 +262,7 @@ def _train_winner(
     """Train the best settings again, into a run folder; go on with a run that is there."""
     job = prepare(graph, *split_settings(winner.settings), preset=preset_of(winner.settings))
     job = replace(job, config=replace(job.config, data=source))
-    return job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)
+    run = job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)
+    if run.stopped != INTERRUPTED and run.calibration() is None:
+        run.calibrate_if_possible()
+    return run

@@ -20,7 +20,7 @@ from bilink._extras import needs
 from bilink.data.graph import Graph
 from bilink.errors import RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER
-from bilink.runs.job import train
+from bilink.runs.job import prepare
 from bilink.runs.trained import TrainedRun
 from bilink.search.space import Choices, Space, preset_of, split_settings, training_of
 from bilink.training.loop import INTERRUPTED
@@ -75,16 +75,8 @@ def run_trial(
         nonlocal going
         going = report(record)
 
-    model, dim, options = split_settings(settings)
-    run = train(
-        graph,
-        model,
-        dim,
-        preset=preset_of(settings),
-        options=options,
-        on_epoch=on_epoch,
-        should_stop=lambda: not going,
-    )
+    job = prepare(graph, *split_settings(settings), preset=preset_of(settings))
+    run = job.run(on_epoch=on_epoch, should_stop=lambda: not going, calibrate=False)
     if run.stopped == INTERRUPTED:
         return None
     return {
