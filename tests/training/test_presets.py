@@ -19,7 +19,7 @@ def test_every_preset_trains_every_model_that_its_loss_allows(name, model, graph
     softmax = name in ("softmax", "sampled")
     assert (preset(name, model).loss == "softmax") == softmax
     if softmax and model == "transe-l1":
-        with pytest.raises(ConfigError, match="the manhattan distance is no matrix product"):
+        with pytest.raises(ConfigError, match="the Manhattan distance is no matrix product"):
             losses()
     else:
         first, *_, last = losses()
