@@ -25,7 +25,7 @@ class EntityRanking:
     """The ranks of every held-out triple, and the protocol under which they were found."""
 
     split: str
-    filter: tuple[str, ...]  # splits whose other answers do not count as rivals; empty is "raw"
+    filter: tuple[str, ...]  # splits whose other answers do not count; empty is "raw"
     ties: str
     unseen: int  # triples with an entity that training never saw; they are kept
     seconds: float
@@ -149,7 +149,7 @@ def rank_entities(
 ) -> EntityRanking:
     """Rank the triples of ``split`` (or only ``triples``) of ``graph`` with ``scorer``.
 
-    ``filter`` names the splits whose other answers are no rivals; ``known``, their index, need not
+    ``filter`` names the splits whose other answers do not count; ``known``, their index, need not
     be given, but saves time where many rankings use the same one.
     """
     chosen = graph.split(split) if triples is None else triples

@@ -157,11 +157,11 @@ class Scorer:
         The same memory is used for each block: what is to be kept has to be copied.
         """
         size = max(1, min(len(given), memory // self.row_bytes))
-        room = np.empty((size, self.n_entities), dtype=self.dtype)
+        buffer = np.empty((size, self.n_entities), dtype=self.dtype)
         for start in range(0, len(given), size):
             part = slice(start, min(start + size, len(given)))
             queries = self.queries(side, given[part], relations[part])
-            yield part, self.query_scores(queries, room[: part.stop - start])
+            yield part, self.query_scores(queries, buffer[: part.stop - start])
 
     def query_scores(self, queries: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """out[i, j] = the score of candidate j for queries[i]; an error unless all are finite."""

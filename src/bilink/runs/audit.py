@@ -59,7 +59,7 @@ def audit(
     """The ``k`` most doubtful training facts of the run's graph, each judged by a model without it.
 
     ``training`` are the options of ``cross_fit``.  What is found stays in the folder ``work``,
-    which is ``audit`` in the run's own unless said otherwise.  Nothing comes back if it was
+    which is ``audit`` in the run's own by default.  Nothing comes back if it was
     interrupted.
     """
     check_audit(k, errors)
@@ -93,10 +93,10 @@ def cross_fit(
 ) -> CrossFit | None:
     """Train as many models as there are ``folds``; None if ``should_stop`` ended it.
 
-    They have the run's model, dim and training options, but for what ``options`` change.  An
-    ensemble is stood for by its first member, with the default options of its model.  ``workers``
+    They have the run's model, dim and training options, but for what ``options`` change.  For
+    an ensemble, its first member is trained with the default options of its model.  ``workers``
     train several folds at a time, and need a ``work`` folder that all of them see; without them,
-    ``on_epoch`` is told of each epoch.
+    ``on_epoch`` is called after each epoch.
     """
     if workers is not None and work is None:
         raise ConfigError("workers need a work folder for the models that they train")
