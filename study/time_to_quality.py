@@ -12,12 +12,12 @@ training alone.
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import bilink
-from bilink.models.scorer import model_scorer
 from bilink.runs.job import prepare
 from bilink.training.loop import initialise, make_engine
 from study.records import record_settings
@@ -48,8 +48,8 @@ def main():
         engine.run_epoch(epoch)
         seconds += time.perf_counter() - started
         if (epoch + 1) % options.every == 0:
-            scorer = model_scorer(model.family, model.entities, model.relations)  # as they are now
-            found = bilink.rank_entities(scorer, graph, triples=sample).metrics()
+            now = replace(model)  # whose scorer is made of the present parameters
+            found = bilink.rank_entities(now.scorer, graph, triples=sample).metrics()
             curve.append([epoch + 1, seconds / 60, found["mrr"], found["hits@10"]])
             print("epoch {}: {:.1f} min, MRR {:.3f}, Hits@10 {:.3f}".format(*curve[-1]), flush=True)
         if seconds > 60 * options.minutes:

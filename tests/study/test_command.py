@@ -1,6 +1,7 @@
 """``bilink study`` finds the folder of the studies, or says where to get it."""
 
 import ast
+import importlib
 import os
 import shutil
 import subprocess
@@ -21,6 +22,11 @@ def imports(path):
             yield node.module or ""
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "study").glob("*.py")), ids=lambda path: path.stem)
+def test_every_script_finds_what_it_imports(path):
+    importlib.import_module(f"study.{path.stem}" if path.stem != "__init__" else "study")
 
 
 def test_the_studies_use_bilink_from_outside():
