@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 
 from bilink._jit import draw
 from bilink.data.graph import Graph
+from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.training.config import MarginConfig
-from bilink.training.margin import MarginEngine, head_chances, known_table, position_pools
+from bilink.training.margin import MarginEngine, head_chances, known_table
 from bilink.training.margin_kernels import contains
 from conftest import random_graph
 
@@ -110,7 +111,7 @@ def test_plausible_negatives_stand_in_the_same_position_elsewhere():
 @given(seed=st.integers(0, 10_000))
 def test_pools_hold_each_entity_of_a_position_once(seed):
     graph = random_graph(seed)
-    pools, starts = position_pools(graph)
+    pools, starts = known_answers(graph, ("train",)).positions
     for r in range(len(graph.relations)):
         rows = graph.train[graph.train[:, 1] == r]
         for place, column in ((2 * r, 0), (2 * r + 1, 2)):

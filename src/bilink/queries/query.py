@@ -186,7 +186,7 @@ class Answering:
         n = len(self.graph.relations)
         triples = np.stack([np.full(n, h), np.arange(n), np.full(n, t)], axis=1)
         if new:
-            triples = triples[~self._is_known(triples)]
+            triples = triples[~self.known.holds(triples)]
         scores = self.scorer.score(triples)
         value = scores  # of different relations, so that probabilities say more
         if self.probability is not None and len(triples):
@@ -216,7 +216,7 @@ class Answering:
         floor: float,
         search: Mapping[str, Any],
     ) -> tuple[np.ndarray, np.ndarray]:
-        facts = self._facts_of(r)
+        facts = self.known.pairs(r)
         found = self._search.best(
             r,
             k,
@@ -236,38 +236,21 @@ class Answering:
         return PairSearch(self.scorer)
 
     @cached_property
-    def _facts(self) -> tuple[np.ndarray, np.ndarray]:
-        """All facts as head · n + tail, sorted, relation after relation; where each one starts."""
-        heads, relations, tails = self.graph.triples.astype(np.int64).T
-        keys = heads * len(self.graph.entities) + tails
-        order = np.lexsort((keys, relations))
-        starts = np.searchsorted(relations[order], np.arange(len(self.graph.relations) + 1))
-        return keys[order], starts
-
-    def _facts_of(self, r: int) -> np.ndarray:
-        keys, starts = self._facts
-        return keys[starts[r] : starts[r + 1]]
+    def _trained(self) -> FactIndex:
+        """What training has seen."""
+        return known_answers(self.graph, ("train",))
 
     def _chosen(self, only: Only, side: Side, r: int) -> np.ndarray:
         """The ids that may be answers."""
         if isinstance(only, str):
             if only != SEEN:
                 raise ConfigError(f"only must be {SEEN!r} or a list of names, not {only!r}")
-            train = self.graph.train
-            return np.unique(train[train[:, 1] == r, COLUMNS[side][1]])
+            return self._trained.seen(r, side)
         return np.unique(self.graph.entities.find_all(only))
 
     def _shown(self, entity: int, r: int) -> tuple[str, str]:
         graph = self.graph
         return printable(graph.entities.label(entity)), printable(graph.relations.label(r))
-
-    def _is_known(self, triples: np.ndarray) -> np.ndarray:
-        n = len(self.graph.entities)
-        keys = triples[:, 0].astype(np.int64) * n + triples[:, 2]
-        facts = [self._facts_of(r) for r in triples[:, 1].tolist()]
-        places = [int(np.searchsorted(f, key)) for f, key in zip(facts, keys, strict=True)]
-        found = zip(facts, places, keys, strict=True)
-        return np.array([i < len(f) and f[i] == key for f, i, key in found], dtype=bool)
 
     def _answers(
         self,
@@ -281,7 +264,7 @@ class Answering:
         chances = None
         if self.probability is not None and len(triples):
             chances = self.probability(triples, scores).tolist()
-        known = self._is_known(triples).tolist()
+        known = self.known.holds(triples).tolist()
         answers = [
             Answer(
                 head=entities.names[h],

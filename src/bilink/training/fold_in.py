@@ -27,7 +27,6 @@ from bilink.data.index import KnownAnswers, known_answers
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, Scorer, Side, fill_queries
-from bilink.training.margin import position_pools
 from bilink.training.margin_kernels import sigmoid, softplus
 
 # Chosen by ComplEx on entities of FB15k-237 that no figure is reported of (study/fold_in.py).
@@ -96,7 +95,7 @@ class Frozen:
     known: Mapping[str, KnownAnswers]
     facts: np.ndarray  # of training, by relation
     fact_starts: np.ndarray  # where each relation starts in ``facts``
-    pools: np.ndarray  # see ``position_pools``
+    pools: np.ndarray  # see ``FactIndex.positions``
     pool_starts: np.ndarray
     beta: float
     variance: float  # of the numbers of entities
@@ -116,7 +115,7 @@ class Frozen:
         starts = np.searchsorted(facts[:, 1], np.arange(len(graph.relations) + 1))
         beta = _sharpness(model.scorer, held_out[sample], known)
         variance = float(model.entities.var(axis=0, dtype=np.float64).mean())
-        return cls(model, known, facts, starts, *position_pools(graph), beta, max(variance, 1e-12))
+        return cls(model, known, facts, starts, *known.positions, beta, max(variance, 1e-12))
 
     def seen_in(self, place: int) -> np.ndarray:
         """The entities that stand in a place."""

@@ -8,6 +8,7 @@ from bilink._jit import kernel, mix
 from bilink._random import Stream, seeds
 from bilink._threads import cores
 from bilink.data.graph import Graph, triple_keys
+from bilink.data.index import known_answers
 from bilink.models.model import Model
 from bilink.training import margin_kernels as kernels
 from bilink.training.config import MarginConfig
@@ -34,7 +35,7 @@ class MarginEngine:
         known = known_table(graph) if config.filter_negatives else np.array([-1])
         self._sampling = kernels.Sampling(
             known,
-            *position_pools(graph),
+            *known_answers(graph, ("train",)).positions,
             int(config.plausible * 2**31),
             head_chances(graph, config.corrupt),
             int(config.corrupt == "both"),
@@ -100,20 +101,6 @@ def known_table(graph: Graph) -> np.ndarray:
     return table
 
 
-def position_pools(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """The entities that stand in each position of each relation in training, and where they start.
-
-    Those of relation r's heads start at 2r, those of its tails at 2r + 1; each occurs once.
-    """
-    n, k = len(graph.entities), len(graph.relations)
-    places = 2 * graph.train[:, 1].astype(np.int64)
-    keys = np.concatenate([places * n + graph.train[:, 0], (places + 1) * n + graph.train[:, 2]])
-    keys.sort()
-    keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
-    starts = np.searchsorted(keys, np.arange(2 * k + 1, dtype=np.int64) * n)
-    return (keys % n).astype(np.int32), starts
-
-
 def head_chances(graph: Graph, corrupt: str) -> np.ndarray:
     """For each relation, the chance (of 2³¹) that a corruption replaces the head.
 
@@ -123,18 +110,11 @@ def head_chances(graph: Graph, corrupt: str) -> np.ndarray:
     chances = np.full(len(graph.relations), 0.5)
     if corrupt == "bernoulli":
         triples = np.bincount(graph.train[:, 1], minlength=len(chances))
-        heads, tails = (_distinct(graph, column) for column in (0, 2))
+        _, starts = known_answers(graph, ("train",)).positions
+        heads, tails = np.diff(starts).reshape(-1, 2).T  # how many different ones
         # tails per head / (tails per head + heads per tail); the number of triples cancels
         chances[triples > 0] = (tails / np.maximum(heads + tails, 1))[triples > 0]
     return (chances * 2**31).astype(np.int64)
-
-
-def _distinct(graph: Graph, column: int) -> np.ndarray:
-    """How many different entities stand in ``column`` of each relation."""
-    keys = graph.train[:, 1].astype(np.int64) * len(graph.entities) + graph.train[:, column]
-    keys.sort()
-    relations = keys[np.flatnonzero(np.diff(keys, prepend=-1))] // len(graph.entities)
-    return np.bincount(relations, minlength=len(graph.relations))
 
 
 @kernel
