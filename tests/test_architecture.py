@@ -36,3 +36,13 @@ def test_the_page_on_models_shows_the_file_as_it_is():
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     source = (ROOT / "src" / "bilink" / "models" / "distmult.py").read_text(encoding="utf-8")
     assert f"```python\n{source}```" in page
+
+
+def test_every_model_is_in_the_table_and_in_the_help():
+    from bilink.models.registry import FAMILIES
+
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    text = (ROOT / "src" / "bilink" / "cli" / "train.py").read_text(encoding="utf-8")
+    for name in FAMILIES:
+        assert f"| `{name}` |" in page
+        assert name in text
