@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bilink.errors import RunError
@@ -33,7 +33,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise write_error(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing may be written, nothing may be removed
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

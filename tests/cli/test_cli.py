@@ -263,6 +263,19 @@ def test_names_are_shown_as_they_are_and_cannot_steer_the_terminal(tmp_path):
     assert {a["tail"] for a in answers} >= set(names[1:])
 
 
+def test_the_demo_trains_asks_and_ends_with_commands_that_can_be_typed(tmp_path):
+    done = bilink("demo", "--epochs", 1, "--out", tmp_path / "demo")
+    assert done.returncode == 0, done.stderr
+    for model in ("RESCAL", "DistMult", "HolE", "ComplEx", "TransE", "all five together"):
+        assert model in done.stdout
+    assert done.stdout.count("in training") >= 3  # known answers of each of the three questions
+    typed = [line.split() for line in done.stdout.splitlines() if line.startswith("  bilink ")]
+    assert typed[-1] == ["bilink", "serve", str(tmp_path / "demo" / "ensemble"), "--open"]
+    assert all((words[1],) in COMMANDS for words in typed)
+    again = bilink(*typed[0][1:3], "--head", "Peru", "--relation", "official language", "--json")
+    assert len(json.loads(again.stdout)["answers"]) == 10
+
+
 def commands(command, words=()):
     """A command and those below it, with their words, such as ("data", "ls")."""
     yield words, command

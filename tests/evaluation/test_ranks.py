@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import naive
 from bilink.data.index import known_answers
 from bilink.errors import ConfigError, DataError, TrainingError
-from bilink.evaluation.ranks import block_size, rank_triples, top_candidates
+from bilink.evaluation.ranks import rank_triples, top_candidates
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
 from conftest import random_graph
@@ -126,30 +126,56 @@ def test_scores_that_are_not_finite_are_an_error_and_never_a_good_rank(graph, ba
         rank_triples(model.scorer, graph.test, known_answers(graph, ()))
 
 
-def test_blocks_and_threads_do_not_change_ranks(graph):
-    random = np.random.default_rng(0)
-    model = coarse_model("rescal", graph, 0)
-    model.entities[:] = random.normal(size=model.entities.shape)
-    known = known_answers(graph, ("train",))
-    taken = sum(index.nbytes for index in known.values()) + 120 * len(graph.test)
-    row = (len(graph.entities) + 4 * 2) * 4 / 0.6 + 1
-    results = [
-        rank_triples(model.scorer, graph.test, known, memory=int(memory), threads=threads)
-        for memory, threads in ((10**8, 1), (taken + row, 3), (taken + 6 * row, 3))
-    ]
-    for other in results[1:]:
-        for side in SIDES:
-            np.testing.assert_array_equal(other[side].above, results[0][side].above)
+def ranked(model, graph, memory, threads=1):
+    """The candidates above each answer, and the numbers of queries that were done at once."""
+    done, known = [], known_answers(graph, ("train",))
+    ranks = rank_triples(
+        model.scorer, graph.test, known, memory=memory, threads=threads, progress=done.append
+    )
+    return [ranks[side].above for side in SIDES], done
 
 
-def test_a_budget_below_one_query_is_refused_with_the_size_it_needs(graph):
+@pytest.fixture
+def normal_model(graph):
     model = coarse_model("rescal", graph, 0)
-    row = (len(graph.entities) + 4 * 2) * 4 / 0.6
-    for spare in (-100_000, int(row) - 1):
-        with pytest.raises(ConfigError, match=r"too small by 0\.[12] MB") as refused:
-            block_size(model.scorer, spare, 1)
-        said = re.search(r"by (\S+) MB", str(refused.value))[1]
-        assert block_size(model.scorer, spare + int(1e6 * float(said)), 1)[1] == 1
+    model.entities[:] = np.random.default_rng(0).normal(size=model.entities.shape)
+    return model
+
+
+@pytest.fixture
+def least(normal_model, graph):
+    """The smallest budget that is accepted."""
+    low, high = 0, 10**6  # refused, accepted
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            ranked(normal_model, graph, middle)
+            high = middle
+        except ConfigError:
+            low = middle
+    return high
+
+
+def test_blocks_and_threads_do_not_change_ranks(normal_model, graph, least):
+    wanted, at_once = ranked(normal_model, graph, 10**8)
+    assert len(at_once) == 2  # all heads, all tails
+    sizes = set()
+    for spare in (0, 200, 500, 1000):
+        for threads in (1, 3):
+            found, done = ranked(normal_model, graph, least + spare, threads)
+            np.testing.assert_array_equal(found, wanted)
+            assert sum(done) == sum(at_once)
+            sizes.add(len(done))
+    assert max(sizes) > len(graph.test)  # one query after the other
+    assert len(sizes) > 2
+
+
+def test_a_budget_below_one_query_is_refused_with_the_size_it_needs(normal_model, graph, least):
+    for memory in (1, least - 1):
+        with pytest.raises(ConfigError, match=r"too small by 0\.\d MB") as refused:
+            ranked(normal_model, graph, memory)
+        missing = re.search(r"by (\S+) MB", str(refused.value))[1]
+        ranked(normal_model, graph, memory + int(1e6 * float(missing)))
 
 
 def test_unknown_tie_rules_are_refused_and_synonyms_understood(graph):

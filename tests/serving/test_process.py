@@ -1,7 +1,6 @@
 """The server as a process: it starts, says where it is, survives rubbish, and ends."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -9,12 +8,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from types import SimpleNamespace
 
 import pytest
 
 import bilink
-from bilink.cli.demo import _farewell
 from conftest import random_graph
 
 
@@ -81,8 +78,3 @@ def test_what_cannot_be_served_is_a_sentence(tmp_path):
     _, error = server.communicate(timeout=60)
     assert server.returncode == 1
     assert error.startswith("error: there is no run at")
-
-
-def test_the_demo_ends_by_saying_how_to_open_the_explorer(capsys):
-    _farewell(SimpleNamespace(path=os.path.join("runs", "demo", "ensemble")), "runs/demo", 40.0)
-    assert capsys.readouterr().out.rstrip().endswith("bilink serve runs/demo/ensemble --open")
