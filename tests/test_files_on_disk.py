@@ -62,7 +62,7 @@ def test_until_the_block_has_ended_the_old_file_is_there(path):
 
 @pytest.mark.parametrize("error", [ValueError("odd"), KeyboardInterrupt()])
 def test_an_error_in_the_block_passes_and_the_old_file_stays(path, error):
-    with pytest.raises(type(error)), replacing(path) as temporary:
+    with pytest.raises(type(error)), replacing(path) as temporary:  # noqa: PT012
         temporary.write_text("ne")
         raise error
     assert content(path.parent) == {"file.txt": "old"}
