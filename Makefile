@@ -3,8 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+PIP = -m pip install --quiet
+# From Python 3.12 on, coverage costs nearly nothing; `make unit COVERAGE=` does without it.
+COVERAGE = $(shell $(PYTHON) -c \
+  "import sys; print('sysmon' if sys.version_info >= (3, 12) else 'ctrace')")
+# What every installation can do, whatever the versions of its packages: load, train, rank, query.
+BASIC = tests/data tests/models tests/training tests/evaluation tests/ensembles tests/queries \
+  tests/runs tests/cli
+# Interpreted kernels take a thousand times as long: small graphs only.
+WITHOUT_JIT = tests/models tests/training/test_margin.py tests/training/test_optimizers.py \
+  tests/training/test_softmax_kernels.py tests/evaluation/test_ranks.py -k 'not wherever_they_stand'
 
-.PHONY: demo test lint types unit install pictures clean
+.PHONY: demo test lint types unit install peers pictures clean
+.PHONY: test-lowest test-without-extras test-without-jit
 
 demo: install
 	$(BIN)/bilink demo
@@ -15,9 +26,12 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python $(PIP) --editable '.[dev]'
 	touch $(STAMP)
+
+peers: install  # PyKEEN and torch: a test and the benchmarks compare with them
+	$(BIN)/python $(PIP) --group peers
 
 lint: install
 	$(BIN)/ruff check .
@@ -26,8 +40,35 @@ lint: install
 types: install
 	$(BIN)/mypy
 
+ifeq ($(COVERAGE),)
 unit: install
 	$(BIN)/python -m pytest
+else
+unit: install
+	COVERAGE_CORE=$(COVERAGE) $(BIN)/coverage run -m pytest
+	@echo "The least covered files, without compiled kernels and what other processes run:"
+	@$(BIN)/coverage report --skip-empty --sort=cover | sed -n 's:src/bilink/::; 1,12p'
+	@echo "All together: $$($(BIN)/coverage report --format=total) %"
+endif
+
+test-lowest: VENV = .venv-lowest
+test-lowest:  # the lowest versions that pyproject.toml allows, with the oldest Python
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python .ci/lowest.py > $(VENV)/lowest.txt
+	$(BIN)/python $(PIP) --constraint $(VENV)/lowest.txt \
+	  --editable '.[rdf,plot,search,serve,ann]' pytest pytest-timeout hypothesis
+	$(BIN)/python -m pytest -m 'not slow' $(BASIC)
+
+test-without-extras: VENV = .venv-without-extras
+test-without-extras:  # what `pip install bilink` brings
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python $(PIP) --editable . pytest pytest-timeout hypothesis
+	$(BIN)/python -m pytest -m 'not slow' -rs
+
+test-without-jit: install  # kernels as Python runs them
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m 'not slow' $(WITHOUT_JIT)
 
 pictures: install  # all that are shown in README.md and docs/
 	$(BIN)/python tools/make_pictures.py
@@ -40,4 +81,4 @@ pictures: install  # all that are shown in README.md and docs/
 	$(BIN)/bilink study wang2018 --data wn18,fb15k --tables
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .coverage build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
