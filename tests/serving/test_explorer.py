@@ -4,6 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+pytest.importorskip("selenium", reason="selenium is not installed")
+
 from browser import chromium, served
 from small import HOSTILE, hostile_run, large_run
 

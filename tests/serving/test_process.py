@@ -14,6 +14,8 @@ import pytest
 import bilink
 from conftest import random_graph
 
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):

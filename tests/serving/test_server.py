@@ -5,11 +5,16 @@ import json
 import threading
 import time
 
-import httpx
 import numpy as np
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, settings
+
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+
+import httpx
+import schemathesis
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from small import HOSTILE, hostile_run, large_run
 from starlette.testclient import TestClient
