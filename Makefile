@@ -3,8 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+PIP = -m pip install --quiet
+# From Python 3.12 on, coverage costs nearly nothing; `make unit COVERAGE=` does without it.
+COVERAGE = $(shell $(PYTHON) -c \
+  "import sys; print('sysmon' if sys.version_info >= (3, 12) else 'ctrace')")
+# What every installation can do, whatever the versions of its packages: load, train, rank, query.
+BASIC = tests/data tests/models tests/training tests/evaluation tests/ensembles tests/queries \
+  tests/runs tests/cli
+# Interpreted kernels take a thousand times as long: small graphs only.
+WITHOUT_JIT = tests/models tests/training/test_margin.py tests/training/test_optimizers.py \
+  tests/training/test_softmax_kernels.py tests/evaluation/test_ranks.py -k 'not wherever_they_stand'
 
-.PHONY: demo test lint types unit install pictures clean test-lowest test-without-extras test-without-jit
+.PHONY: demo test lint types unit install peers pictures clean
+.PHONY: test-lowest test-without-extras test-without-jit
 
 demo: install
 	$(BIN)/bilink demo
@@ -15,9 +26,12 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python $(PIP) --editable '.[dev]'
 	touch $(STAMP)
+
+peers: install  # PyKEEN and torch: a test and the benchmarks compare with them
+	$(BIN)/python $(PIP) --group peers
 
 lint: install
 	$(BIN)/ruff check .
@@ -26,30 +40,35 @@ lint: install
 types: install
 	$(BIN)/mypy
 
+ifeq ($(COVERAGE),)
 unit: install
-	$(BIN)/python -m coverage run -m pytest
-	$(BIN)/python -m coverage report --skip-covered --sort=cover | head -14
-	@$(BIN)/python -m coverage report --format=total | sed 's/^/coverage in percent: /'
+	$(BIN)/python -m pytest
+else
+unit: install
+	COVERAGE_CORE=$(COVERAGE) $(BIN)/coverage run -m pytest
+	@echo "The least covered files, without compiled kernels and what other processes run:"
+	@$(BIN)/coverage report --skip-empty --sort=cover | sed -n 's:src/bilink/::; 1,12p'
+	@echo "All together: $$($(BIN)/coverage report --format=total) %"
+endif
 
-# What CI runs beside `make test`, each in an environment of its own.
-TOOLS = pytest pytest-timeout hypothesis httpx
-SOME = tests/data tests/models tests/evaluation tests/runs tests/queries tests/ensembles
+test-lowest: VENV = .venv-lowest
+test-lowest:  # the lowest versions that pyproject.toml allows, with the oldest Python
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python .ci/lowest.py > $(VENV)/lowest.txt
+	$(BIN)/python $(PIP) --constraint $(VENV)/lowest.txt \
+	  --editable '.[rdf,plot,search,serve,ann]' pytest pytest-timeout hypothesis
+	$(BIN)/python -m pytest -m 'not slow' $(BASIC)
 
-test-lowest:  # the lowest versions that pyproject.toml allows
-	$(PYTHON) -m venv .venv-lowest
-	$(PYTHON) .ci/lowest.py > .venv-lowest/constraints.txt
-	.venv-lowest/bin/python -m pip install --quiet --editable '.[rdf,plot,search,serve]' $(TOOLS) \
-	  --constraint .venv-lowest/constraints.txt
-	.venv-lowest/bin/python -m pytest $(SOME)
+test-without-extras: VENV = .venv-without-extras
+test-without-extras:  # what `pip install bilink` brings
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python $(PIP) --editable . pytest pytest-timeout hypothesis
+	$(BIN)/python -m pytest -m 'not slow' -rs
 
-test-without-extras:
-	$(PYTHON) -m venv .venv-plain
-	.venv-plain/bin/python -m pip install --quiet --editable . $(TOOLS)
-	.venv-plain/bin/python -m pytest $(SOME)
-
-test-without-jit: install  # kernels as plain Python
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/models/test_contract.py tests/models/test_scorer.py \
-	  tests/evaluation/test_ranks.py tests/training/test_margin.py tests/test_without_jit.py
+test-without-jit: install  # kernels as Python runs them
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m 'not slow' $(WITHOUT_JIT)
 
 pictures: install  # all that are shown in README.md and docs/
 	$(BIN)/python tools/make_pictures.py
@@ -63,4 +82,4 @@ pictures: install  # all that are shown in README.md and docs/
 	$(BIN)/bilink study wang2018 --data wn18,fb15k --tables
 
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-plain .coverage build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .coverage build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,9 +62,13 @@ def test_until_the_block_has_ended_the_old_file_is_there(path):
 
 @pytest.mark.parametrize("error", [ValueError("odd"), KeyboardInterrupt()])
 def test_an_error_in_the_block_passes_and_the_old_file_stays(path, error):
-    with pytest.raises(type(error)), replacing(path) as temporary:  # noqa: PT012
-        temporary.write_text("ne")
-        raise error
+    def write():
+        with replacing(path) as temporary:
+            temporary.write_text("ne")
+            raise error
+
+    with pytest.raises(type(error)):
+        write()
     assert content(path.parent) == {"file.txt": "old"}
 
 
