@@ -7,13 +7,13 @@ import sys
 CODE = """
 import hashlib
 import bilink
-from bilink.models import kernels
+from bilink.models.scorer import fill_queries
 from bilink.models.registry import family
 from bilink.training.margin_kernels import train_chunk
 run = bilink.train(
     "atlas", "complex", 31, epochs=2, threads=1, validation_triples=5, preset="margin"
 )
-bound = [family("complex").bind(t) for t in (train_chunk, kernels.fill_queries)]
+bound = [family("complex").bind(t) for t in (train_chunk, fill_queries)]
 print(sum(sum(f.stats.cache_misses.values()) for f in bound))
 print(hashlib.sha256(run.model.entities.tobytes()).hexdigest())
 """
