@@ -15,6 +15,7 @@ def run(tmp_path_factory):
 
 
 def test_calibrate_prints_a_table_and_draws_a_picture(run, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     done = bilink("calibrate", run, "--picture", tmp_path / "reliability.png")
     assert done.returncode == 0, done.stderr
     assert "a line per relation" in done.stdout

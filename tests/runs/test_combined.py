@@ -143,6 +143,8 @@ def test_a_damaged_ensemble_is_refused_in_one_sentence(members, name, tmp_path):
 
 
 def test_the_command_line_makes_one(members, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+
     def run(*words):
         command = [sys.executable, "-m", "bilink", *map(str, words)]
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

@@ -156,6 +156,8 @@ def test_what_cannot_be_made_is_refused_with_a_sentence(tmp_path):
 
 
 def test_the_commands_print_the_agreed_json_alone(tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+
     def run(*arguments):
         command = [sys.executable, "-m", "bilink", "theory", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=200)
