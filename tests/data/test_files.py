@@ -158,7 +158,7 @@ def test_spaces_at_the_edge_of_a_name_are_kept_and_reported(tmp_path):
 
 
 def test_missing_files_folders_and_false_gzip_names_are_named(tmp_path):
-    for name in ("no.tsv", "no.parquet", "no.nt"):
+    for name in ("no.tsv", "no.parquet"):
         with pytest.raises(DataError, match="no such file"):
             read_triples(tmp_path / name)
     with pytest.raises(DataError, match="a folder"):
@@ -264,6 +264,8 @@ def test_a_bad_rdf_line_is_named(tmp_path):
     path = write(tmp_path / "x.nt", "<http://a> <http://p> <http://b> .\n<http://a> <http://p> .\n")
     with pytest.raises(DataError, match=r"x.nt:2: "):
         read_triples(path)
+    with pytest.raises(DataError, match="no such file"):
+        read_triples(tmp_path / "no.nt")
 
 
 @pytest.mark.parametrize("labels", [[1, -1, 0], [1.0, -1.0, None]])
