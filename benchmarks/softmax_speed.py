@@ -100,7 +100,7 @@ def main():
     )
     for title, how, limit in ways:
         negatives = how["negatives"]
-        own = facts if "questions" not in how else len(graph.train)
+        own = facts if "queries" not in how else len(graph.train)
         how = {"queries": "per-fact", "answers_per_query": 0, **how}
         mine, bare = best_in_turn(
             ours(graph, own, {"batch_size": batch, **how}),

@@ -91,27 +91,27 @@ def constrain(row, constraint):
 
 
 @kernel_function
-def move_entity(params, e, gradient, rules):
+def move_entity(entities, states, e, gradient, rules):
     """One step on an entity, within the constraint."""
-    row, state = params.entities[e], params.entity_state[e]
+    row, state = entities[e], states[e]
     move_row(row, state, state, gradient, rules.rate, rules.entity_penalty, rules.optimizer, 1)
     constrain(row, rules.constraint)
 
 
 @kernel_function
-def draw_negative(random, sampling, count, h, r, t, hide_head):
+def draw_negative(random, known, pools, pool_starts, plausible, count, h, r, t, hide_head):
     """An entity to put in the hidden place, but for those that make a training triple; else −1."""
-    n_relations = (sampling.pool_starts.shape[0] - 1) // 2
+    n_relations = (pool_starts.shape[0] - 1) // 2
     for _ in range(TRIES):
-        if sampling.plausible > 0 and draw(random, 1 << 31) < sampling.plausible:
+        if plausible > 0 and draw(random, 1 << 31) < plausible:
             place = 2 * r if hide_head else 2 * r + 1
-            first = sampling.pool_starts[place]
-            size = sampling.pool_starts[place + 1] - first
-            negative = np.int64(sampling.pools[first + draw(random, size)])
+            first = pool_starts[place]
+            size = pool_starts[place + 1] - first
+            negative = np.int64(pools[first + draw(random, size)])
         else:
             negative = draw(random, count)
         a, b = (negative, t) if hide_head else (h, negative)
-        if not contains(sampling.known, (a * n_relations + r) * count + b):
+        if not contains(known, (a * n_relations + r) * count + b):
             return negative
     return np.int64(-1)
 
@@ -166,7 +166,9 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     ``seed`` is one uint64 per call, so that chunks are independent of each other and of the number
     of threads.
     """
-    entities, relations = params.entities, params.relations
+    # Unpacked before the loop: each look into a tuple counts a reference, which threads share.
+    entities, relations, entity_state, relation_state = params
+    known, pools, pool_starts, plausible, head_chance, both_sides, per_positive = sampling
     number = entities.dtype.type  # so that no loop is widened to double precision
     count = entities.shape[0]
     random = np.array([seed], dtype=np.uint64)
@@ -175,14 +177,14 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     given_gradient = np.empty_like(query)
     candidate_gradient = np.empty_like(query)
     relation_gradient = np.empty(relations.shape[1], dtype=relations.dtype)
-    negatives = np.empty(sampling.negatives, dtype=np.int64)
-    weights = np.empty(sampling.negatives, dtype=entities.dtype)
+    negatives = np.empty(per_positive, dtype=np.int64)
+    weights = np.empty(per_positive, dtype=entities.dtype)
     total_loss, violated, pairs = 0.0, 0, 0
 
     for i in order:
         h, r, t = np.int64(triples[i, 0]), np.int64(triples[i, 1]), np.int64(triples[i, 2])
-        hide_head = draw(random, 1 << 31) < sampling.head_chance[r]
-        for side in range(1 + sampling.both_sides):
+        hide_head = draw(random, 1 << 31) < head_chance[r]
+        for side in range(1 + both_sides):
             if side == 1:
                 hide_head = not hide_head
             given, answer = (t, h) if hide_head else (h, t)
@@ -195,8 +197,10 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
             # First all gradients, then all moves: the step is the gradient at one point.
             answer_weight = number(0)
             active = 0
-            for _ in range(sampling.negatives):
-                negative = draw_negative(random, sampling, count, h, r, t, hide_head)
+            for _ in range(per_positive):
+                negative = draw_negative(
+                    random, known, pools, pool_starts, plausible, count, h, r, t, hide_head
+                )
                 if negative < 0:
                     continue
                 pairs += 1
@@ -225,12 +229,12 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
             for j in range(active):
                 candidate_gradient[:] = 0
                 entity_gradient(query, entities[negatives[j]], weights[j], candidate_gradient)
-                move_entity(params, negatives[j], candidate_gradient, rules)
+                move_entity(entities, entity_state, negatives[j], candidate_gradient, rules)
             candidate_gradient[:] = 0
             entity_gradient(query, entities[answer], answer_weight, candidate_gradient)
-            move_entity(params, answer, candidate_gradient, rules)
-            move_entity(params, given, given_gradient, rules)
-            state = params.relation_state[r]
+            move_entity(entities, entity_state, answer, candidate_gradient, rules)
+            move_entity(entities, entity_state, given, given_gradient, rules)
+            state = relation_state[r]
             move_row(
                 relation,
                 state,
