@@ -87,7 +87,8 @@ def _read_table(
     frame = pl.DataFrame(
         [table.column(i, name) for i, name in zip(layout.order, NAMES, strict=True)]
     )
-    if not table.regular or _has_spaces_at_edges(frame):
+    spaced = any((x.str.starts_with(" ") | x.str.ends_with(" ")).any() for x in frame)
+    if spaced or not table.regular:
         _check_names(table, frame)
     if layout.truth is None:
         return TripleTable(frame)
@@ -96,10 +97,6 @@ def _read_table(
         place, label = table.field(bad, layout.truth)
         raise DataError(f"{place}: the label of a triple must be 1 or -1, not {label!r}")
     return TripleTable(frame, labels)
-
-
-def _has_spaces_at_edges(frame: "pl.DataFrame") -> bool:
-    return any((x.str.starts_with(" ") | x.str.ends_with(" ")).any() for x in frame)
 
 
 def _check_names(table: TextTable, frame: "pl.DataFrame") -> None:
@@ -129,12 +126,10 @@ def _check_names(table: TextTable, frame: "pl.DataFrame") -> None:
 
 def _truth(values: "pl.Series") -> tuple[np.ndarray, int | None]:
     """±1 as int8, and the first row that is neither."""
-    known = [(values == text).fill_null(False).to_numpy() for text in TRUTH]
-    fine = np.logical_or.reduce(known)
-    labels = np.zeros(len(values), dtype=np.int8)
-    for rows, sign in zip(known, TRUTH.values(), strict=True):
-        labels[rows] = sign
-    return labels, None if fine.all() else int((~fine).argmax())
+    import polars as pl
+
+    labels = values.replace_strict(TRUTH, default=0, return_dtype=pl.Int8).fill_null(0).to_numpy()
+    return labels, None if labels.all() else int((labels == 0).argmax())
 
 
 def _read_parquet(path: Path, columns: str | None) -> TripleTable:
@@ -231,5 +226,4 @@ def _read_rdf(path: Path, kind: str) -> "pl.DataFrame":
             f"{path}: left out {counted(skipped, 'triple')} whose object is a literal; "
             "links are between entities"
         )
-    schema = {"head": pl.String, "relation": pl.String, "tail": pl.String}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")
