@@ -11,7 +11,6 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from bilink.data.folders import split_of
 from bilink.data.graph import Split
@@ -73,8 +72,9 @@ def _attempt(url: str, path: Path, progress: Progress | None) -> None:
         request.add_header("If-Range", version)  # the whole file, if it has changed since
     opener = urllib.request.build_opener(_SafeRedirects)
     with opener.open(request, timeout=TIMEOUT) as answer:
-        resumed = answer.status == 206 and _range_start(answer.headers) == have
-        if answer.status == 206 and not resumed:
+        resumed = answer.status == 206
+        part = answer.headers.get("Content-Range", "")
+        if resumed and not part.startswith(f"bytes {have}-"):
             forget(path)
             raise _Interrupted("the server sent another part than the one asked for")
         have = have if resumed else 0
@@ -84,28 +84,16 @@ def _attempt(url: str, path: Path, progress: Progress | None) -> None:
             raise DataError(f"{url}: {total:,} bytes are more than expected; not downloaded")
         _note_version(url, path, answer.headers)
         with path.open("ab" if resumed else "wb") as file:
-            done = _copy(answer, file, have, total, progress)
-    if done > ARCHIVE_LIMIT:
+            while have <= ARCHIVE_LIMIT and (block := answer.read(BLOCK)):
+                file.write(block)
+                have += len(block)
+                if progress:
+                    progress(have, total)
+    if have > ARCHIVE_LIMIT:
         forget(path)
         raise DataError(f"{url}: the server sends more than {ARCHIVE_LIMIT:,} bytes; stopped")
-    if total is not None and done < total:
-        raise _Interrupted(f"the connection ended after {done:,} of {total:,} bytes")
-
-
-def _copy(
-    source: IO[bytes], file: IO[bytes], done: int, total: int | None, progress: Progress | None
-) -> int:
-    while done <= ARCHIVE_LIMIT and (block := source.read(BLOCK)):
-        file.write(block)
-        done += len(block)
-        if progress:
-            progress(done, total)
-    return done
-
-
-def _range_start(headers: Mapping[str, str]) -> int | None:
-    start = headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
-    return int(start) if start.isdecimal() else None
+    if total is not None and have < total:
+        raise _Interrupted(f"the connection ended after {have:,} of {total:,} bytes")
 
 
 def _note(path: Path) -> Path:
@@ -153,16 +141,13 @@ def extract(archive: Path, sha256: Mapping[Split, str]) -> dict[Split, bytes]:
                     data = tar.extractfile(member).read().replace(b"\r\n", b"\n")  # type: ignore[union-attr]
                     if hashlib.sha256(data).hexdigest() == sha256[split]:
                         splits[split] = data
+        if missing := [split for split in sha256 if split not in splits]:
+            names = " or ".join(missing)
+            raise DataError(f"the archive has no {names} split with the expected checksum")
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         forget(archive)
         raise DataError(f"the archive is corrupt: {error}") from None
     except DataError:
         forget(archive)
         raise
-    missing = [split for split in sha256 if split not in splits]
-    if missing:
-        forget(archive)
-        raise DataError(
-            f"the archive has no {' or '.join(missing)} split with the expected checksum"
-        )
     return splits
