@@ -92,15 +92,10 @@ def _show(found: Any) -> None:
     rows = []
     for doubt in found:
         best = doubt.suggestion
-        sure = f"{best.probability:.2f}" if best and best.probability is not None else ""
-        rows.append(
-            [
-                f"({doubt.head_label}, {doubt.relation_label}, {doubt.tail_label})",
-                f"{doubt.probability:.4f}",
-                f"{doubt.side}: {best.label}" if best else "",
-                sure,
-            ]
-        )
+        fact = f"({doubt.head_label}, {doubt.relation_label}, {doubt.tail_label})"
+        sure = f"{best.probability:.2f}" if best and best.probability is not None else None
+        perhaps = f"{doubt.side}: {best.label}" if best else None
+        rows.append([fact, f"{doubt.probability:.4f}", perhaps, sure])
     console.print(table(("fact", "true", "perhaps", "right"), rows))
     say(
         f"\nThe {len(found):,} most doubtful of {len(found.values):,} training facts, each judged "

@@ -6,12 +6,13 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich import filesize
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -59,14 +60,24 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> Table:
-    """A table whose first column is text and whose others are numbers."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
+    """A table whose first column is text and whose others are numbers; None is an empty cell."""
     result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for i, column in enumerate(columns):
         result.add_column(column, justify="left" if i == 0 else "right", header_style="dim")
     for row in rows:
-        result.add_row(*(Text(printable(cell)) for cell in row))  # names are not markup
+        cells = (f"{x:,}" if isinstance(x, int) else "" if x is None else x for x in row)
+        result.add_row(*(Text(printable(cell)) for cell in cells))  # names are not markup
     return result
+
+
+def show_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int, hint: str = ""
+) -> None:
+    """Print a table of the first ``most`` rows; ``hint`` says how to see the others."""
+    console.print(table(columns, rows[:most]))
+    if len(rows) > most:
+        say(f"… and {len(rows) - most:,} more{hint}", style="dim")
 
 
 def check_new(path: Path | None, option: str) -> None:
@@ -191,11 +202,7 @@ def parse_bytes(text: str) -> int:
 
 def show_bytes(n: float) -> str:
     """1234567 → 1.2 MB."""
-    for unit in ("bytes", "kB", "MB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} GB"
+    return filesize.decimal(int(n))
 
 
 @contextmanager

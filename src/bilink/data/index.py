@@ -39,14 +39,9 @@ class KnownAnswers:
     def spans(self, given: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the answers of each (given, relation) start and stop in ``answers``."""
         wanted = given.astype(np.int64) * self.n_relations + relations
-        place = np.searchsorted(self.keys, wanted)
-        found = np.zeros(len(wanted), dtype=bool)
-        inside = place < len(self.keys)
-        found[inside] = self.keys[place[inside]] == wanted[inside]
-        place = np.where(found, place, 0)
-        start = np.where(found, self.offsets[place], 0)
-        stop = np.where(found, self.offsets[np.minimum(place + 1, len(self.offsets) - 1)], 0)
-        return start, stop
+        first = np.searchsorted(self.keys, wanted)
+        last = np.searchsorted(self.keys, wanted, side="right")  # the same for a missing key
+        return self.offsets[first], self.offsets[last]
 
     def of_query(self, given: int, relation: int) -> np.ndarray:
         """The known answers of one query."""

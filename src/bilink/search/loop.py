@@ -166,79 +166,69 @@ class _Running:
     pruned: bool = False
 
 
+@dataclass
 class _Loop:
     """Keeps the workers busy and records what they report."""
 
-    def __init__(
-        self,
-        trials: Trials,
-        space: Space,
-        pool: Pool,
-        executor: Executor,
-        folder: Path,
-        on_progress: Callable[[SearchProgress], None],
-    ):
-        self._trials, self._space, self._pool, self._executor = trials, space, pool, executor
-        self._folder, self._on_progress = folder, on_progress
-        self._running: dict[int, _Running] = {}  # by the number of the pool's task
+    trials: Trials
+    space: Space
+    pool: Pool
+    executor: Executor
+    folder: Path
+    on_progress: Callable[[SearchProgress], None]
+    running: dict[int, _Running] = field(default_factory=dict)  # by the number of the pool's task
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Run trials until there are enough; ``should_stop`` ends them after their epoch."""
         while True:
             if stopping := should_stop():
-                for task in self._running:
-                    self._pool.stop(task)
+                for task in self.running:
+                    self.pool.stop(task)
             else:
-                self._fill()
-            if not self._running:
+                while len(self.running) < self.executor.workers and (
+                    trial := self.trials.start(self.executor.threads)
+                ):
+                    self.submit(trial)
+            if not self.running:
                 return
-            for event in self._pool.events(timeout=0.5):
-                self._handle(event, stopping)
+            for event in self.pool.events(timeout=0.5):
+                if event.kind == "report":
+                    self.note_epoch(event.task, event.value)
+                else:
+                    self.end(event, stopping)
 
-    def _fill(self) -> None:
-        while len(self._running) < self._executor.workers and (
-            trial := self._trials.start(self._executor.threads)
-        ):
-            self._submit(trial)
+    def submit(self, trial: Trial) -> None:
+        self.running[self.pool.submit(dict(trial.settings))] = _Running(trial)
 
-    def _submit(self, trial: Trial) -> None:
-        self._running[self._pool.submit(dict(trial.settings))] = _Running(trial)
-
-    def _handle(self, event: Event, stopping: bool) -> None:
-        if event.kind == "report":
-            self._note_epoch(event.task, event.value)
-            return
-        running = self._running.pop(event.task)
-        number, epochs = running.trial.number, len(running.history)
-        if event.kind == "lost" and self._trials.note_loss(number, event.value) < LOSSES:
-            if not stopping:
-                self._submit(running.trial)
-            return
-        if event.value is None and not running.pruned:
-            return  # interrupted: the trial stays open
-        self._write_history(running)
-        if running.pruned:
-            ended = self._trials.prune_one(number, running.history[-1])
-        elif event.kind == "done":
-            ended = self._trials.complete_one(number, event.value)
-        else:
-            ended = self._trials.fail_one(number, event.value, epochs)
-        self._on_progress(_progress(self._trials, self._space, ended))
-
-    def _note_epoch(self, task: int, record: dict[str, Any]) -> None:
-        running = self._running[task]
+    def note_epoch(self, task: int, record: dict[str, Any]) -> None:
+        running = self.running[task]
         if running.pruned:  # and its worker has not noticed yet
             return
         running.history.append(record)
         number = running.trial.number
-        if "validation_mrr" in record and self._trials.should_prune(number, record):
+        if "validation_mrr" in record and self.trials.should_prune(number, record):
             running.pruned = True
-            self._pool.stop(task)
+            self.pool.stop(task)
 
-    def _write_history(self, running: _Running) -> None:
-        path = self._folder / "histories" / f"{running.trial.number:04}.jsonl"
+    def end(self, event: Event, stopping: bool) -> None:
+        running = self.running.pop(event.task)
+        number, history = running.trial.number, running.history
+        if event.kind == "lost" and self.trials.note_loss(number, event.value) < LOSSES:
+            if not stopping:
+                self.submit(running.trial)
+            return
+        if event.value is None and not running.pruned:
+            return  # interrupted: the trial stays open
+        path = self.folder / "histories" / f"{number:04}.jsonl"
         path.parent.mkdir(exist_ok=True)
-        write_text(path, "".join(json.dumps(record) + "\n" for record in running.history))
+        write_text(path, "".join(json.dumps(record) + "\n" for record in history))
+        if running.pruned:
+            ended = self.trials.prune_one(number, history[-1])
+        elif event.kind == "done":
+            ended = self.trials.complete_one(number, event.value)
+        else:
+            ended = self.trials.fail_one(number, event.value, len(history))
+        self.on_progress(_progress(self.trials, self.space, ended))
 
 
 def _progress(trials: Trials, space: Space, latest: Trial | None = None) -> SearchProgress:
