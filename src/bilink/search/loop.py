@@ -113,9 +113,10 @@ def search(
         winner = validation_metrics(run) if run else None
         found = report.write(folder, graph, source, space, trials, winner)
     if not ranked and trials.ended() >= space.wanted:
+        cause = next((f", the first being: {t.cause}" for t in trials.all() if t.cause), "")
         raise TrainingError(
             f"none of the {trials.ended()} trials was completed; {folder / 'report.md'} "
-            f"lists the causes{_first_cause(trials)}"
+            f"lists the causes{cause}"
         )
     return SearchResult(found, ranked[0] if ranked else None, run)
 
@@ -139,19 +140,16 @@ def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any])
     with RunFolder(folder).locked():
         if not path.exists():
             write_text(path, tomli_w.dumps(description))
-        elif _identity(_read_description(path)) != _identity(description):
+        try:
+            former = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise RunError(f"{path} cannot be read: {error}") from None
+        if _identity(former) != _identity(description):
             raise RunError(
                 f"{folder} holds another search: {path} has another graph or another space "
                 "(only the number of trials may change); choose another --out"
             )
         yield
-
-
-def _read_description(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
 
 
 def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,11 +232,6 @@ class _Loop:
 def _progress(trials: Trials, space: Space, latest: Trial | None = None) -> SearchProgress:
     ranked = trials.complete()
     return SearchProgress(trials.ended(), space.wanted, ranked[0] if ranked else None, latest)
-
-
-def _first_cause(trials: Trials) -> str:
-    causes = [trial.cause for trial in trials.all() if trial.cause]
-    return f", the first being: {causes[0]}" if causes else ""
 
 
 def _train_winner(

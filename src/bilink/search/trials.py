@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "trials.db"
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}  # Optuna's names and ours
+_COPIED = ("metrics", "validation_mrr", "epochs", "best_epoch", "stopped", "cause")
 # At 20, 40 and 80 % of its epochs, a trial goes on if it is in the better half of those so far.
 _FIRST_RUNG, _REDUCTION = 20, 2
 
@@ -108,28 +109,26 @@ class Trials:
 
     def __init__(self, folder: Path, space: Space):
         import optuna
-        from optuna.trial import TrialState
+        from sqlalchemy import URL
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
         self._sign = 1 if space.maximise else -1
         self._live: dict[int, optuna.Trial] = {}
-        self._reported: dict[int, int] = {}  # of each trial: last share of its epochs, in %
-        self._study = optuna.create_study(
-            storage=_storage(folder / FILE),
+        pruner: optuna.pruners.BasePruner = optuna.pruners.NopPruner()
+        if space.prunes:
+            pruner = optuna.pruners.SuccessiveHalvingPruner(
+                min_resource=_FIRST_RUNG, reduction_factor=_REDUCTION
+            )
+        url = URL.create("sqlite", database=str((folder / FILE).absolute()))
+        self.study = optuna.create_study(
+            storage=url.render_as_string(),
             study_name="bilink",
             direction="maximize" if space.maximise else "minimize",
-            pruner=_pruner(space),
+            pruner=pruner,
             load_if_exists=True,
         )
-        self._open = self._study.get_trials(states=(TrialState.RUNNING,))
-        for frozen in self._open:
-            self._reported[frozen.number] = frozen.last_step or 0
-
-    @property
-    def study(self) -> "optuna.Study":
-        """Optuna's view of the trials, for Optuna's own tools."""
-        return self._study
+        self._open = self.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
 
     def start(self, threads: int) -> Trial | None:
         """The next trial to run: an interrupted one, else a new one; None if there are enough."""
@@ -137,24 +136,25 @@ class Trials:
             settings = self._space.settings(self._draw(trial))
             settings["threads"] = settings.get("threads") or threads
             trial.set_user_attr("settings", settings)
-            former = self._with_settings(settings)
-            if former is None:
+            # What was tried is not tried again: its outcome is copied.
+            done = (t for t in self.all() if t.settings == settings and t.state != "open")
+            if (former := next(done, None)) is None:
                 self._live[trial.number] = trial
-                self._reported.setdefault(trial.number, 0)
                 return self.trial(trial.number)
-            trial.set_user_attr("outcome", {**_outcome(former), "same_as": former.number})
+            outcome = {name: getattr(former, name) for name in _COPIED}
+            trial.set_user_attr("outcome", {**outcome, "same_as": former.number})
             self._tell(trial, former.value, former.state)
         return None
 
     def _next(self) -> "optuna.Trial | None":
         import optuna
 
-        self._study.sampler = _sampler(self._space)  # finds the point of a grid
+        self.study.sampler = _sampler(self._space)  # finds the point of a grid
         if self._open:
-            return optuna.Trial(self._study, self._open.pop(0)._trial_id)
-        if len(self._study.get_trials(deepcopy=False)) >= self._space.wanted:
+            return optuna.Trial(self.study, self._open.pop(0)._trial_id)
+        if len(self.study.get_trials(deepcopy=False)) >= self._space.wanted:
             return None
-        return self._study.ask()
+        return self.study.ask()
 
     def _draw(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Choose a value for each key of the space, each by a seed of its own.
@@ -163,23 +163,19 @@ class Trials:
         """
         chosen = {}
         for position, (key, choices) in enumerate(self._space.choices.items()):
-            self._study.sampler = _sampler(self._space, trial.number, position)
+            self.study.sampler = _sampler(self._space, trial.number, position)
             chosen[key] = _suggest(trial, key, choices)
         return chosen
-
-    def _with_settings(self, settings: dict[str, Any]) -> Trial | None:
-        """A trial with these settings that has ended, so that they are not tried twice."""
-        return next((t for t in self.all() if t.settings == settings and t.state != "open"), None)
 
     def should_prune(self, number: int, record: Mapping[str, Any]) -> bool:
         """Note a validation; whether the trial should be ended for being worse than others."""
         trial = self._live[number]
         epochs = training_of(trial.user_attrs["settings"]).epochs
         share = max(1, round(100 * record["epoch"] / epochs))
-        if share < self._reported[number]:
+        reported = self.study.get_trials(deepcopy=False)[number].last_step or 0
+        if share < reported:
             return False  # it got further than this before it was interrupted
-        if share > self._reported[number]:
-            self._reported[number] = share
+        if share > reported:
             trial.report(self._sign * record["validation_mrr"], share)
         return trial.should_prune()
 
@@ -218,15 +214,15 @@ class Trials:
         from optuna.trial import TrialState
 
         names = {ours: name for name, ours in _STATES.items()}
-        self._study.tell(trial, value, TrialState[names[state]] if state else None)
+        self.study.tell(trial, value, TrialState[names[state]] if state else None)
 
     def all(self) -> list[Trial]:
         """Every trial, in the order in which they were started."""
-        return [_read(frozen, self._space) for frozen in self._study.get_trials(deepcopy=False)]
+        return [_read(frozen, self._space) for frozen in self.study.get_trials(deepcopy=False)]
 
     def trial(self, number: int) -> Trial:
         """The trial of this number."""
-        return _read(self._study.get_trials(deepcopy=False)[number], self._space)
+        return _read(self.study.get_trials(deepcopy=False)[number], self._space)
 
     def complete(self) -> list[Trial]:
         """Those that were trained to their end, best first."""
@@ -235,7 +231,7 @@ class Trials:
 
     def ended(self) -> int:
         """How many are complete, pruned or failed."""
-        return sum(t.state.is_finished() for t in self._study.get_trials(deepcopy=False))
+        return sum(t.state.is_finished() for t in self.study.get_trials(deepcopy=False))
 
 
 @contextmanager
@@ -249,22 +245,6 @@ def storage_errors(folder: Path) -> Iterator[None]:
     except (StorageInternalError, SQLAlchemyError) as error:
         reason = str(error.__cause__ or error).partition("\n")[0]
         raise RunError(f"{folder / FILE} cannot be read or written: {reason}") from None
-
-
-def _storage(path: Path) -> "optuna.storages.RDBStorage":
-    from optuna.storages import RDBStorage
-    from sqlalchemy import URL
-
-    url = URL.create("sqlite", database=str(path.absolute()))
-    return RDBStorage(url.render_as_string())
-
-
-def _pruner(space: Space) -> "optuna.pruners.BasePruner":
-    from optuna.pruners import NopPruner, SuccessiveHalvingPruner
-
-    if not space.prunes:
-        return NopPruner()
-    return SuccessiveHalvingPruner(min_resource=_FIRST_RUNG, reduction_factor=_REDUCTION)
 
 
 def _sampler(space: Space, *position: int) -> "optuna.samplers.BaseSampler":
@@ -290,11 +270,6 @@ def _suggest(trial: "optuna.Trial", key: str, choices: Choices) -> Any:
         low, high, step = int(choices.low), int(choices.high), int(choices.step or 1)
         return trial.suggest_int(key, low, high, step=step, log=choices.log)
     return trial.suggest_float(key, choices.low, choices.high, step=choices.step, log=choices.log)
-
-
-def _outcome(trial: Trial) -> dict[str, Any]:
-    names = ("metrics", "validation_mrr", "epochs", "best_epoch", "stopped", "cause")
-    return {name: getattr(trial, name) for name in names}
 
 
 def _read(frozen: "optuna.trial.FrozenTrial", space: Space) -> Trial:
