@@ -18,13 +18,13 @@ from bilink.distributed.executor import LOSSES, Event, Executor, Pool
 from bilink.distributed.local import LocalExecutor
 from bilink.errors import DataError, RunError, TrainingError
 from bilink.runs.folder import RunFolder
-from bilink.runs.job import prepare
 from bilink.runs.trained import TrainedRun
 from bilink.search import report
-from bilink.search.space import Space, preset_of, split_settings
+from bilink.search.space import Space
 from bilink.search.trials import (
     Trial,
     Trials,
+    job_of,
     require_optuna,
     run_trial,
     storage_errors,
@@ -103,15 +103,15 @@ def search(
     folder = Path(out)
     with _opened(folder, graph, space, source), storage_errors(folder):
         trials = Trials(folder, space)
-        on_progress(_progress(trials, space))
+        on_progress(_progress(trials))
         with executor.start(partial(run_trial, graph)) as pool:
-            _Loop(trials, space, pool, executor, folder, on_progress).run(should_stop)
+            _Loop(trials, pool, executor, folder, on_progress).run(should_stop)
         ranked, run = trials.complete(), None
         if ranked and trials.ended() == len(trials.all()) >= space.wanted:
             run = _train_winner(graph, ranked[0], folder / BEST, source, on_epoch, should_stop)
             run = None if run.stopped == INTERRUPTED else run
         winner = validation_metrics(run) if run else None
-        found = report.write(folder, graph, source, space, trials, winner)
+        found = report.write(folder, graph, source, trials, winner)
     if not ranked and trials.ended() >= space.wanted:
         cause = next((f", the first being: {t.cause}" for t in trials.all() if t.cause), "")
         raise TrainingError(
@@ -169,7 +169,6 @@ class _Loop:
     """Keeps the workers busy and records what they report."""
 
     trials: Trials
-    space: Space
     pool: Pool
     executor: Executor
     folder: Path
@@ -226,12 +225,14 @@ class _Loop:
             ended = self.trials.complete_one(number, event.value)
         else:
             ended = self.trials.fail_one(number, event.value, len(history))
-        self.on_progress(_progress(self.trials, self.space, ended))
+        self.on_progress(_progress(self.trials, ended))
 
 
-def _progress(trials: Trials, space: Space, latest: Trial | None = None) -> SearchProgress:
+def _progress(trials: Trials, latest: Trial | None = None) -> SearchProgress:
     ranked = trials.complete()
-    return SearchProgress(trials.ended(), space.wanted, ranked[0] if ranked else None, latest)
+    return SearchProgress(
+        trials.ended(), trials.space.wanted, ranked[0] if ranked else None, latest
+    )
 
 
 def _train_winner(
@@ -243,7 +244,7 @@ def _train_winner(
     should_stop: Callable[[], bool],
 ) -> TrainedRun:
     """Train the best settings again, into a run folder; go on with a run that is there."""
-    job = prepare(graph, *split_settings(winner.settings), preset=preset_of(winner.settings))
+    job = job_of(graph, winner.settings)
     job = replace(job, config=replace(job.config, data=source))
     run = job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)
     if run.stopped != INTERRUPTED and run.calibration() is None:

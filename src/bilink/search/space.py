@@ -4,6 +4,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -254,10 +255,7 @@ def _value(key: str, value: Any, model: str = "") -> Any:
         _check_whole("dim", value, 1, 1_000_000)
         return value
     name = choose(model, 1, None, {key: value})
-    config: Any = preset(name, model).with_options({key: value})
-    for part in key.split("."):
-        config = getattr(config, part)
-    return config
+    return attrgetter(key)(preset(name, model).with_options({key: value}))
 
 
 def _check_whole(name: str, value: Any, least: int, most: int) -> None:

@@ -20,7 +20,7 @@ from bilink._extras import needs
 from bilink.data.graph import Graph
 from bilink.errors import RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER
-from bilink.runs.job import prepare
+from bilink.runs.job import Job, prepare
 from bilink.runs.trained import TrainedRun
 from bilink.search.space import Choices, Space, preset_of, split_settings, training_of
 from bilink.training.loop import INTERRUPTED
@@ -76,8 +76,9 @@ def run_trial(
         nonlocal going
         going = report(record)
 
-    job = prepare(graph, *split_settings(settings), preset=preset_of(settings))
-    run = job.run(on_epoch=on_epoch, should_stop=lambda: not going, calibrate=False)
+    run = job_of(graph, settings).run(
+        on_epoch=on_epoch, should_stop=lambda: not going, calibrate=False
+    )
     if run.stopped == INTERRUPTED:
         return None
     return {
@@ -87,6 +88,11 @@ def run_trial(
         "epochs": run.progress.epoch,
         "seconds": round(time.perf_counter() - started, 3),
     }
+
+
+def job_of(graph: Graph, settings: Mapping[str, Any]) -> Job:
+    """The training job of a trial's settings."""
+    return prepare(graph, *split_settings(settings), preset=preset_of(settings))
 
 
 def validation_metrics(run: TrainedRun) -> dict[str, float]:
@@ -112,7 +118,7 @@ class Trials:
         from sqlalchemy import URL
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._space = space
+        self.space = space
         self._sign = 1 if space.maximise else -1
         self._live: dict[int, optuna.Trial] = {}
         pruner: optuna.pruners.BasePruner = optuna.pruners.NopPruner()
@@ -133,7 +139,7 @@ class Trials:
     def start(self, threads: int) -> Trial | None:
         """The next trial to run: an interrupted one, else a new one; None if there are enough."""
         while trial := self._next():
-            settings = self._space.settings(self._draw(trial))
+            settings = self.space.settings(self._draw(trial))
             settings["threads"] = settings.get("threads") or threads
             trial.set_user_attr("settings", settings)
             # What was tried is not tried again: its outcome is copied.
@@ -149,10 +155,10 @@ class Trials:
     def _next(self) -> "optuna.Trial | None":
         import optuna
 
-        self.study.sampler = _sampler(self._space)  # finds the point of a grid
+        self.study.sampler = _sampler(self.space)  # finds the point of a grid
         if self._open:
             return optuna.Trial(self.study, self._open.pop(0)._trial_id)
-        if len(self.study.get_trials(deepcopy=False)) >= self._space.wanted:
+        if len(self.study.get_trials(deepcopy=False)) >= self.space.wanted:
             return None
         return self.study.ask()
 
@@ -162,8 +168,8 @@ class Trials:
         So a trial that was interrupted while its values were drawn gets the same values again.
         """
         chosen = {}
-        for position, (key, choices) in enumerate(self._space.choices.items()):
-            self.study.sampler = _sampler(self._space, trial.number, position)
+        for position, (key, choices) in enumerate(self.space.choices.items()):
+            self.study.sampler = _sampler(self.space, trial.number, position)
             chosen[key] = _suggest(trial, key, choices)
         return chosen
 
@@ -187,7 +193,7 @@ class Trials:
 
     def complete_one(self, number: int, outcome: Mapping[str, Any]) -> Trial:
         """The trial was trained to its end."""
-        return self._end(number, outcome, value=outcome["metrics"][self._space.metric])
+        return self._end(number, outcome, value=outcome["metrics"][self.space.metric])
 
     def prune_one(self, number: int, record: Mapping[str, Any]) -> Trial:
         """The trial was ended after the epoch of ``record``, since others were better."""
@@ -198,19 +204,15 @@ class Trials:
         """The trial cannot be trained."""
         return self._end(number, {"cause": cause, "epochs": epochs}, state="failed")
 
-    def _end(
-        self,
-        number: int,
-        outcome: Mapping[str, Any],
-        value: float | None = None,
-        state: str | None = None,
-    ) -> Trial:
+    def _end(self, number: int, outcome: Mapping[str, Any], **told: Any) -> Trial:
         trial = self._live.pop(number)
         trial.set_user_attr("outcome", dict(outcome))
-        self._tell(trial, value, state)
+        self._tell(trial, **told)
         return self.trial(number)
 
-    def _tell(self, trial: "optuna.Trial", value: float | None, state: str | None) -> None:
+    def _tell(
+        self, trial: "optuna.Trial", value: float | None = None, state: str | None = None
+    ) -> None:
         from optuna.trial import TrialState
 
         names = {ours: name for name, ours in _STATES.items()}
@@ -218,11 +220,23 @@ class Trials:
 
     def all(self) -> list[Trial]:
         """Every trial, in the order in which they were started."""
-        return [_read(frozen, self._space) for frozen in self.study.get_trials(deepcopy=False)]
+        return [self._read(frozen) for frozen in self.study.get_trials(deepcopy=False)]
 
     def trial(self, number: int) -> Trial:
         """The trial of this number."""
-        return _read(self.study.get_trials(deepcopy=False)[number], self._space)
+        return self._read(self.study.get_trials(deepcopy=False)[number])
+
+    def _read(self, frozen: "optuna.trial.FrozenTrial") -> Trial:
+        state = _STATES.get(frozen.state.name, "open")
+        return Trial(
+            number=frozen.number,
+            state=state,
+            value=frozen.value if state == "complete" else None,
+            chosen={key: frozen.params[key] for key in self.space.choices if key in frozen.params},
+            settings=frozen.user_attrs.get("settings", self.space.settings(frozen.params)),
+            lost=tuple(frozen.user_attrs.get("lost", ())),
+            **frozen.user_attrs.get("outcome", {}),
+        )
 
     def complete(self) -> list[Trial]:
         """Those that were trained to their end, best first."""
@@ -270,16 +284,3 @@ def _suggest(trial: "optuna.Trial", key: str, choices: Choices) -> Any:
         low, high, step = int(choices.low), int(choices.high), int(choices.step or 1)
         return trial.suggest_int(key, low, high, step=step, log=choices.log)
     return trial.suggest_float(key, choices.low, choices.high, step=choices.step, log=choices.log)
-
-
-def _read(frozen: "optuna.trial.FrozenTrial", space: Space) -> Trial:
-    state = _STATES.get(frozen.state.name, "open")
-    return Trial(
-        number=frozen.number,
-        state=state,
-        value=frozen.value if state == "complete" else None,
-        chosen={key: frozen.params[key] for key in space.choices if key in frozen.params},
-        settings=frozen.user_attrs.get("settings", space.settings(frozen.params)),
-        lost=tuple(frozen.user_attrs.get("lost", ())),
-        **frozen.user_attrs.get("outcome", {}),
-    )
