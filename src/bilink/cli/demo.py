@@ -46,16 +46,15 @@ def demo(
                 graph, model, dim, out=out / model, force=force, epochs=epochs, on_epoch=on_epoch
             )
         runs.append(run)
-        result = run.evaluate()
-        seconds = sum(record["seconds"] for record in run.history)
-        cells = [*metric_cells(result.metrics()), f"{seconds:.1f} s"]
-        rows.append([f"{run.model.family.title}, dim {dim}", *cells])
-        say(f"trained {rows[-1][0]} in {rows[-1][-1]}", style="dim")
+        title, took = f"{run.model.family.title}, dim {dim}", sum(r["seconds"] for r in run.history)
+        rows.append([title, *metric_cells(run.evaluate().metrics()), f"{took:.1f} s"])
+        say(f"trained {title} in {took:.1f} s", style="dim")
     moment = time.perf_counter()
     everything = combine(runs, out=out / "ensemble", force=force)
-    took = f"{time.perf_counter() - moment:.1f} s"
-    metrics = metric_cells(everything.evaluate().metrics())
-    rows.append(["all five together", *metrics, took])
+    took = time.perf_counter() - moment
+    rows.append(
+        ["all five together", *metric_cells(everything.evaluate().metrics()), f"{took:.1f} s"]
+    )
     console.print()
     console.print(table(("test triples", *METRIC_COLUMNS, "training"), rows))
     say("\nQuestions to all five together:")

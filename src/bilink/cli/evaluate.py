@@ -90,15 +90,15 @@ def evaluate(
 
 def _show(found: dict[str, Any]) -> None:
     low, high = found["intervals95"]["mrr"]
-    rows = [
-        ["both sides", *metric_cells(found["both"])],
-        ["predict head", *metric_cells(found["head"])],
-        ["predict tail", *metric_cells(found["tail"])],
-        ["mean over relations", *metric_cells(found["macro"])],
-    ]
+    metrics = {
+        "both sides": found["both"],
+        "predict head": found["head"],
+        "predict tail": found["tail"],
+        "mean over relations": found["macro"],
+    }
     for category, sides in found["categories"].items():
-        for side, metrics in sides.items():
-            rows.append([f"{category}, predict {side}", *metric_cells(metrics)])
+        metrics |= {f"{category}, predict {side}": values for side, values in sides.items()}
+    rows = [[title, *metric_cells(values)] for title, values in metrics.items()]
     console.print(table(("", *METRIC_COLUMNS), rows))
     against = "filtered by " + "+".join(found["filter"]) if found["filter"] else "raw (no filter)"
     say(

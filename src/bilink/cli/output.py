@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from rich import filesize
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -28,16 +28,17 @@ error_console = Console(stderr=True)
 
 def say(text: str, style: str | None = None) -> None:
     """Print plain text, as it is, to standard output."""
-    console.print(_lines(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    _print(console, text, style)
 
 
 def complain(text: str, style: str | None = None) -> None:
     """Print plain text, as it is, to standard error."""
-    error_console.print(_lines(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    _print(error_console, text, style)
 
 
-def _lines(text: str) -> str:
-    return "\n".join(printable(line) for line in text.split("\n"))
+def _print(to: Console, text: str, style: str | None) -> None:
+    lines = "\n".join(printable(line) for line in text.split("\n"))
+    to.print(lines, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -135,14 +136,8 @@ def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]
     if not error_console.is_terminal:
         yield lambda n: None
         return
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=error_console,
-        transient=True,
-    ) as bar:
+    columns = ("{task.description}", BarColumn(24), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=error_console, transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda n: bar.advance(task, n)
 
@@ -156,14 +151,9 @@ def training_bar(epochs: int, done: int = 0) -> Iterator[Callable[[dict[str, Any
     if not error_console.is_terminal:
         yield lambda record: complain(_state(record)) if "validation_mrr" in record else None
         return
-    with Progress(
-        TextColumn("epoch {task.completed}/{task.total}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=error_console,
-        transient=True,
-    ) as bar:
+    texts = "epoch {task.completed}/{task.total}", "{task.fields[state]}"
+    columns = (texts[0], BarColumn(20), texts[1], TimeRemainingColumn())
+    with Progress(*columns, console=error_console, transient=True) as bar:
         task = bar.add_task("", total=epochs, completed=done, state="compiling")
         mrr = 0.0
 

@@ -88,7 +88,7 @@ def _bar(
     metric: str,
 ) -> Iterator[tuple[Callable[[Any], None], Callable[[dict[str, Any]], None]]]:
     """A bar of trials with the best so far; where there is no terminal, a line for each trial."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
     def line(trial: Any) -> str:
         value = "" if trial.value is None else f", {metric} {trial.value:.4f}"
@@ -102,21 +102,15 @@ def _bar(
     if not error_console.is_terminal:
         yield lambda now: complain(line(now.latest)) if now.latest else None, lambda record: None
         return
-    with Progress(
-        TextColumn("trials"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-        console=error_console,
-        transient=True,
-    ) as bar:
+    bars = BarColumn(20), MofNCompleteColumn()
+    columns = ("trials", *bars, "{task.fields[state]}", TimeElapsedColumn())
+    with Progress(*columns, console=error_console, transient=True) as bar:
         task = bar.add_task("", total=None, state="")
 
         def on_progress(now: Any) -> None:
-            best = (
-                f"best {metric} {now.best.value:.4f} (trial {now.best.number})" if now.best else ""
-            )
+            best = ""
+            if now.best:
+                best = f"best {metric} {now.best.value:.4f} (trial {now.best.number})"
             bar.update(task, completed=now.ended, total=now.wanted, state=best)
 
         def on_epoch(record: dict[str, Any]) -> None:

@@ -107,8 +107,8 @@ def _check_names(table: TextTable, frame: "pl.DataFrame") -> None:
         starts = table.fields.starts[layout.header :, column]
         ends = table.fields.ends[layout.header :, column]
         empty = _missing(frame[name])
-        if empty.any():
-            more = f" ({counted(int(empty.sum()), 'line')} in all)" if empty.sum() > 1 else ""
+        if n := int(empty.sum()):
+            more = f" ({counted(n, 'line')} in all)" if n > 1 else ""
             raise DataError(
                 f"{table.place(int(starts[empty.argmax()]))}: the {name} is empty; give it a name "
                 f"or remove the line{more}"
@@ -191,7 +191,7 @@ def _names(series: "pl.Series", name: str, where: str) -> "pl.Series":
 
 def _missing(names: "pl.Series") -> np.ndarray:
     """Which names are null or empty."""
-    return (names.is_null() | (names == "").fill_null(True)).to_numpy()
+    return (names.fill_null("") == "").to_numpy()
 
 
 def _read_rdf(path: Path, kind: str) -> "pl.DataFrame":

@@ -48,7 +48,11 @@ def sample_negatives(
     true = np.concatenate([graph.train[:0], *(graph.split(split) for split in known)])
     train = known_answers(graph, ("train",))
     negatives = np.repeat(triples, 2 * count if sides == "both" else count, axis=0)
-    heads = _which_heads(len(negatives), count, sides, random)
+    if sides == "random":
+        heads = random.random(len(negatives)) < 0.5  # whether the head is replaced, else the tail
+    else:
+        pattern = {"head": [True], "tail": [False], "both": [True] * count + [False] * count}
+        heads = np.resize(pattern[sides], len(negatives))
     made = np.zeros(len(negatives), dtype=bool)
     for any_entity in (False, True) if plausible else (True,):
         for swapped in (False, True) if sides == "random" else (False,):
@@ -76,15 +80,6 @@ def _checked(graph: Graph, triples: np.ndarray) -> np.ndarray:
     if len(triples) and (triples.min() < 0 or (triples.max(axis=0) >= limits).any()):
         raise DataError(f"the triples have ids that graph {graph.name!r} does not have")
     return triples
-
-
-def _which_heads(n: int, count: int, sides: Sides, random: np.random.Generator) -> np.ndarray:
-    """For each of ``n`` negatives, whether its head is to be replaced, else its tail."""
-    if sides == "random":
-        return random.random(n) < 0.5
-    if sides == "both":
-        return np.resize([True] * count + [False] * count, n)
-    return np.full(n, sides == "head")
 
 
 @dataclass(frozen=True, eq=False)
