@@ -8,12 +8,11 @@ import typer
 from bilink.cli.output import (
     check_new,
     complain,
-    console,
     print_json,
     progress_bar,
     say,
+    show_table,
     stop_at_signal,
-    table,
     write_csv,
 )
 from bilink.cli.train import Options
@@ -96,7 +95,7 @@ def _show(found: Any) -> None:
         sure = f"{best.probability:.2f}" if best and best.probability is not None else None
         perhaps = f"{doubt.side}: {best.label}" if best else None
         rows.append([fact, f"{doubt.probability:.4f}", perhaps, sure])
-    console.print(table(("fact", "true", "perhaps", "right"), rows))
+    show_table(("fact", "true", "perhaps", "right"), rows)
     say(
         f"\nThe {len(found):,} most doubtful of {len(found.values):,} training facts, each judged "
         f"by a model that did not see it; probabilities as if {found.errors:.0%} of the facts were "

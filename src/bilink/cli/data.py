@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import console, print_json, progress_bar, say, show_table, table
+from bilink.cli.output import print_json, progress_bar, say, show_table
 
 app = typer.Typer(
     help="Graphs: what there is, what it looks like, how to split it.", no_args_is_help=True
@@ -32,9 +32,8 @@ def ls(
         [e.name, e.entities, e.relations, sum(e.triples), "yes" if here[e.name] else "", e.about]
         for e in entries
     ]
-    listing = table(("name", "entities", "relations", "triples", "here", "about"), rows)
-    listing.columns[-1].justify = "left"
-    console.print(listing)
+    header = ("name", "entities", "relations", "triples", "here", "about")
+    show_table(header, rows, text=(0, 5))
 
 
 @app.command("get")
@@ -137,7 +136,7 @@ def _show(found: Any, most: int) -> None:
         for s in ordered
     ]
     header = ("relation", "train", "category", "tails/head", "heads/tail", "symmetric")
-    console.print()
+    say("")
     show_table(header, rows, most, " (-k)")
     if found.related_relations:
         pairs = [
@@ -145,6 +144,6 @@ def _show(found: Any, most: int) -> None:
             + [f"{share:.0%}" for share in (p.share_of_first, p.share_of_second)]
             for p in found.related_relations[:most]
         ]
-        console.print()
-        titles = ("relation", "is a", "of relation", "share of first", "of second")
-        console.print(table(titles, pairs, title="relations that say the same"))
+        say("")
+        header = ("relation", "is a", "of relation", "share of first", "of second")
+        show_table(header, pairs, title="relations that say the same")

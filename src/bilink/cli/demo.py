@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, say, table, training_bar
+from bilink.cli.output import METRIC_COLUMNS, metric_cells, say, show_table, training_bar
 
 MODELS = {"rescal": 50, "distmult": 100, "hole": 100, "complex": 50, "transe": 100}  # with dim
 DEFAULT_OUT = Path("runs/demo")
@@ -55,8 +55,8 @@ def demo(
     rows.append(
         ["all five together", *metric_cells(everything.evaluate().metrics()), f"{took:.1f} s"]
     )
-    console.print()
-    console.print(table(("test triples", *METRIC_COLUMNS, "training"), rows))
+    say("")
+    show_table(("test triples", *METRIC_COLUMNS, "training"), rows)
     say("\nQuestions to all five together:")
     for text, question in QUESTIONS:
         _answer(everything, text, question)
@@ -73,7 +73,7 @@ def _answer(run: Any, text: str, question: dict[str, str]) -> None:
         triple = (entity(a.head), relation(a.relation), entity(a.tail))
         mark = "true, held out" if triple in held_out else "in training" if a.known else "new"
         rows.append([a.label, f"{a.score:.2f}", mark])
-    console.print(table(("answer", "score", ""), rows))
+    show_table(("answer", "score", ""), rows)
 
 
 def _farewell(run: Any, out: Path, seconds: float) -> None:

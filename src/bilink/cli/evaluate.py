@@ -8,14 +8,13 @@ import typer
 from bilink.cli.output import (
     METRIC_COLUMNS,
     check_new,
-    console,
     keep_result,
     metric_cells,
     parse_bytes,
     print_json,
     progress_bar,
     say,
-    table,
+    show_table,
     write_csv,
 )
 
@@ -99,7 +98,7 @@ def _show(found: dict[str, Any]) -> None:
     for category, sides in found["categories"].items():
         metrics |= {f"{category}, predict {side}": values for side, values in sides.items()}
     rows = [[title, *metric_cells(values)] for title, values in metrics.items()]
-    console.print(table(("", *METRIC_COLUMNS), rows))
+    show_table(("", *METRIC_COLUMNS), rows)
     against = "filtered by " + "+".join(found["filter"]) if found["filter"] else "raw (no filter)"
     say(
         f"\n{found['queries']:,} queries of {found['split']} in {found['seconds']:.1f} s, "

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,11 +61,16 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
-    """A table whose first column is text and whose others are numbers; None is an empty cell."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    title: str | None = None,
+    text: Container[int] = (0,),
+) -> Table:
+    """A table; the columns at ``text`` are text, the others numbers; None is an empty cell."""
     result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for i, column in enumerate(columns):
-        result.add_column(column, justify="left" if i == 0 else "right", header_style="dim")
+        result.add_column(column, justify="left" if i in text else "right", header_style="dim")
     for row in rows:
         cells = (f"{x:,}" if isinstance(x, int) else "" if x is None else x for x in row)
         result.add_row(*(Text(printable(cell)) for cell in cells))  # names are not markup
@@ -73,11 +78,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | No
 
 
 def show_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int, hint: str = ""
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    most: int | None = None,
+    hint: str = "",
+    **options: Any,
 ) -> None:
-    """Print a table of the first ``most`` rows; ``hint`` says how to see the others."""
-    console.print(table(columns, rows[:most]))
-    if len(rows) > most:
+    """Print a table; of more than ``most`` rows only these, and ``hint`` how to see the others."""
+    console.print(table(columns, rows[:most], **options))
+    if most is not None and len(rows) > most:
         say(f"… and {len(rows) - most:,} more{hint}", style="dim")
 
 

@@ -10,12 +10,11 @@ import typer
 from bilink.cli.data import Columns, Separator
 from bilink.cli.output import (
     complain,
-    console,
     error_console,
     print_json,
     say,
+    show_table,
     stop_at_signal,
-    table,
 )
 
 
@@ -125,7 +124,7 @@ def _show(result: Any, out: Path) -> None:
         return
     metric, best = report["metric"], result.best
     rows = [[key, str(value)] for key, value in best.settings.items()]
-    console.print(table(("setting", "value"), rows))
+    show_table(("setting", "value"), rows)
     states = ", ".join(f"{number} {state}" for state, number in report["states"].items())
     say(f"\nbest of {states}: trial {best.number}, {metric} {best.value:.4f} on valid")
     say(f"the report is in {out / 'report.md'}")

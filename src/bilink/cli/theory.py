@@ -9,12 +9,10 @@ from bilink.cli.data import Columns, Separator
 from bilink.cli.output import (
     check_picture,
     complain,
-    console,
     print_json,
     progress_bar,
     say,
     show_table,
-    table,
 )
 
 app = typer.Typer(
@@ -231,10 +229,8 @@ def bounds(
         for cell in found.cells
         if cell.row == row
     ]
-    shown = table(("model", "is enough for", "from size (paper)", "from size (corrected)"), rows)
-    for column in shown.columns:
-        column.justify = "left"
-    console.print(shown)
+    header = ("model", "is enough for", "from size (paper)", "from size (corrected)")
+    show_table(header, rows, text=range(4))
     say(found.legend)
     if data is not None and not search:
         say("Degrees alone bound Σrr here; --search finds less.", style="dim")

@@ -30,24 +30,19 @@ class Entry:
     entities: int
     relations: int
     triples: tuple[int, int, int]  # train, valid, test
-    sha256: tuple[str, str, str] | None  # of the uncompressed files, lines ending in LF
+    sha256: tuple[str, str, str] | None = None  # of the uncompressed files, lines ending in LF
     urls: tuple[str, ...] = ()  # archives that hold the splits; the first that works is used
     licence: str = "not stated"
 
 
-def _read_entries() -> dict[str, Entry]:
-    """The entries of ``catalogue.toml``, where lists are tuples."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    entries = {}
-    for name, values in tomllib.loads(text).items():
-        plain: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
-        entries[name] = Entry(**{"name": name, "sha256": None, **plain})
-    return entries
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in values.items()}
 
 
-ENTRIES: Mapping[str, Entry] = _read_entries()
+_TEXT = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+ENTRIES: Mapping[str, Entry] = {
+    name: Entry(name=name, **_tuples(values)) for name, values in tomllib.loads(_TEXT).items()
+}
 
 
 def entry(name: str) -> Entry:

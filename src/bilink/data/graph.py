@@ -32,6 +32,16 @@ def distinct(values: np.ndarray) -> np.ndarray:
     return values[first]
 
 
+def position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each wanted value stands among the sorted ones; -1 if it does not."""
+    if not len(sorted_values):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.searchsorted(sorted_values, wanted)
+    place[place == len(sorted_values)] = 0
+    place[sorted_values[place] != wanted] = -1
+    return place
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A knowledge graph whose triples are split into train, valid and test.

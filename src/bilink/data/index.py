@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bilink.data.graph import COLUMNS, Graph, distinct, triple_keys
+from bilink.data.graph import COLUMNS, Graph, distinct, position, triple_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +78,7 @@ class FactIndex(Mapping[str, KnownAnswers]):
         return distinct(self._by_relation(self._triples))
 
     def _by_relation(self, triples: np.ndarray) -> np.ndarray:
-        n = self._sizes[0]
-        heads, relations, tails = triples.T.astype(np.int64)
-        return (relations * n + heads) * n + tails
+        return triple_keys(triples[:, [1, 0, 2]], self._sizes[0], self._sizes[0])
 
     @property
     def count(self) -> int:
@@ -89,11 +87,7 @@ class FactIndex(Mapping[str, KnownAnswers]):
 
     def holds(self, triples: np.ndarray) -> np.ndarray:
         """Whether each of ``triples``, with ids of the same graph, is a fact."""
-        wanted = self._by_relation(triples)
-        if not self.count:
-            return np.zeros(len(wanted), dtype=bool)
-        place = np.minimum(np.searchsorted(self._keys, wanted), self.count - 1)
-        return self._keys[place] == wanted
+        return position(self._keys, self._by_relation(triples)) >= 0
 
     def pairs(self, relation: int) -> np.ndarray:
         """The distinct facts of one relation as sorted head · n + tail (int64)."""

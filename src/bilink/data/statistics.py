@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bilink.data.graph import SPLITS, Graph, distinct
+from bilink.data.graph import SPLITS, Graph, distinct, position
 from bilink.data.index import known_answers
 
 Category = Literal["1-1", "1-N", "N-1", "N-N"]
@@ -202,12 +202,12 @@ class _Facts:
 
     def pair(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
         """The numbers of pairs; -1 for a pair that no training triple connects."""
-        return _position(self._keys, heads.astype(np.int64) * self.n + tails)
+        return position(self._keys, heads.astype(np.int64) * self.n + tails)
 
     def contains(self, relations: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         """Whether train has each relation between each pair."""
         codes = relations.astype(np.int64) * len(self._keys) + pairs
-        return (pairs >= 0) & (_position(self._codes, codes) >= 0)
+        return (pairs >= 0) & (position(self._codes, codes) >= 0)
 
     @cached_property
     def reversed_pairs(self) -> np.ndarray:
@@ -324,16 +324,6 @@ class _Facts:
             duplicate=int(duplicate.sum()),
             answered=int((symmetric | inverse | duplicate).sum()),
         )
-
-
-def _position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted value stands among the sorted ones; -1 if it does not."""
-    if not len(sorted_values):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.searchsorted(sorted_values, wanted)
-    place[place == len(sorted_values)] = 0
-    place[sorted_values[place] != wanted] = -1
-    return place
 
 
 def _ratios(parts: np.ndarray, wholes: np.ndarray) -> list[float | None]:
