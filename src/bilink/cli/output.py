@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import os
 import signal
 import sys
@@ -47,18 +46,9 @@ def print_json(value: Any) -> None:
     What is not printable is escaped, which changes nothing for a parser.
     """
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    text = json.dumps(_finite(value), ensure_ascii=plain)
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    text = json.dumps(finite, ensure_ascii=plain)
     typer.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
 
 
 def table(

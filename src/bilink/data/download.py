@@ -26,10 +26,6 @@ ARCHIVE_LIMIT = 256 << 20  # bytes; the largest archive of the catalogue has som
 UNPACKED_LIMIT = 1 << 30
 
 
-class _Interrupted(Exception):
-    """The connection failed; another attempt may continue from here."""
-
-
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req, fp, code, msg, headers, newurl):
         _check_url(newurl)
@@ -50,7 +46,7 @@ def fetch(url: str, path: Path, progress: Progress | None = None) -> None:
             reason: Exception = error
             if error.code == 416:  # the part on disk does not fit the server's file
                 forget(path)
-        except (_Interrupted, OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException) as error:
             reason = error
     raise DataError(f"{url}: {reason} ({ATTEMPTS} attempts); try again later, it will go on")
 
@@ -76,7 +72,7 @@ def _attempt(url: str, path: Path, progress: Progress | None) -> None:
         part = answer.headers.get("Content-Range", "")
         if resumed and not part.startswith(f"bytes {have}-"):
             forget(path)
-            raise _Interrupted("the server sent another part than the one asked for")
+            raise ConnectionError("the server sent another part than the one asked for")
         have = have if resumed else 0
         length = answer.headers.get("Content-Length")
         total = have + int(length) if length and length.isdecimal() else None
@@ -93,7 +89,7 @@ def _attempt(url: str, path: Path, progress: Progress | None) -> None:
         forget(path)
         raise DataError(f"{url}: the server sends more than {ARCHIVE_LIMIT:,} bytes; stopped")
     if total is not None and have < total:
-        raise _Interrupted(f"the connection ended after {have:,} of {total:,} bytes")
+        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
 
 
 def _note(path: Path) -> Path:

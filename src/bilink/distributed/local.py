@@ -5,8 +5,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from multiprocessing import connection
 from typing import Any
 
@@ -35,14 +34,9 @@ class LocalExecutor(Executor):
         """The number of processes."""
         return self._workers
 
-    @contextmanager
-    def start(self, function: Job) -> Iterator[Pool]:
+    def start(self, function: Job) -> AbstractContextManager[Pool]:
         """Processes for ``function``, each started when it is needed."""
-        pool = _LocalPool(function, self._workers, self.threads)
-        try:
-            yield pool
-        finally:
-            pool.close()
+        return closing(_LocalPool(function, self._workers, self.threads))
 
 
 class _Worker:
