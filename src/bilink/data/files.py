@@ -102,25 +102,21 @@ def _read_table(
 def _check_names(table: TextTable, frame: "pl.DataFrame") -> None:
     """Refuse empty names, and warn of spaces at their edges, which are easily a mistake."""
     raw, layout = np.frombuffer(table.data, dtype=np.uint8), table.layout
-    spaced, where = 0, -1
-    for column, name in zip(layout.order, NAMES, strict=True):
-        starts = table.fields.starts[layout.header :, column]
-        ends = table.fields.ends[layout.header :, column]
+    rows = slice(int(layout.header), None)
+    starts, ends = (x[rows, list(layout.order)] for x in (table.fields.starts, table.fields.ends))
+    for name, column in zip(NAMES, starts.T, strict=True):
         empty = _missing(frame[name])
         if n := int(empty.sum()):
             more = f" ({counted(n, 'line')} in all)" if n > 1 else ""
             raise DataError(
-                f"{table.place(int(starts[empty.argmax()]))}: the {name} is empty; give it a name "
+                f"{table.place(int(column[empty.argmax()]))}: the {name} is empty; give it a name "
                 f"or remove the line{more}"
             )
-        edge = (raw[starts] == SPACE) | (raw[ends - 1] == SPACE)
-        if edge.any():
-            first = int(starts[edge.argmax()])
-            spaced, where = spaced + int(edge.sum()), min(first, where) if spaced else first
-    if spaced:
+    spaced = (raw[starts] == SPACE) | (raw[ends - 1] == SPACE)
+    if n := int(spaced.sum()):
         warn(
-            f"{table.place(where)}: {counted(spaced, 'name')} with a space at the start or the "
-            "end; the space is kept as a part of the name"
+            f"{table.place(int(starts[spaced].min()))}: {counted(n, 'name')} with a space at the "
+            "start or the end; the space is kept as a part of the name"
         )
 
 
