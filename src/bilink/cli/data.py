@@ -145,5 +145,5 @@ def _show(found: Any, most: int) -> None:
             for p in found.related_relations[:most]
         ]
         say("")
-        header = ("relation", "is a", "of relation", "share of first", "of second")
-        show_table(header, pairs, title="relations that say the same")
+        titles = ("relation", "is a", "of relation", "share of first", "of second")
+        show_table(titles, pairs, title="relations that say the same")
