@@ -17,9 +17,7 @@ Separator = Annotated[
 
 
 @app.command("ls")
-def ls(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def ls(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the graphs that bilink knows by name."""
     from bilink.data import catalogue
 

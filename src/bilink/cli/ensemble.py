@@ -49,8 +49,7 @@ def ensemble(
     seed: Annotated[int, typer.Option(help="Seed of the random negatives.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a former run.")] = False,
     csv_file: Annotated[
-        Path | None,
-        typer.Option("--csv", help="Write all shares to this new file."),
+        Path | None, typer.Option("--csv", help="Write all shares to this new file.")
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw which member carries which relation (PNG, SVG).")

@@ -8,14 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bilink.cli.data import Columns, Separator
-from bilink.cli.output import (
-    complain,
-    error_console,
-    print_json,
-    say,
-    show_table,
-    stop_at_signal,
-)
+from bilink.cli.output import complain, error_console, print_json, say, show_table, stop_at_signal
 
 
 def search(
@@ -83,9 +76,7 @@ def search(
 
 
 @contextmanager
-def _bar(
-    metric: str,
-) -> Iterator[tuple[Callable[[Any], None], Callable[[dict[str, Any]], None]]]:
+def _bar(metric: str) -> Iterator[tuple[Callable[[Any], None], Callable[[dict[str, Any]], None]]]:
     """A bar of trials with the best so far; where there is no terminal, a line for each trial."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 

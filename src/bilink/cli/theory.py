@@ -6,14 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from bilink.cli.data import Columns, Separator
-from bilink.cli.output import (
-    check_picture,
-    complain,
-    print_json,
-    progress_bar,
-    say,
-    show_table,
-)
+from bilink.cli.output import check_picture, complain, print_json, progress_bar, say, show_table
 
 app = typer.Typer(
     help="The theory: which model can express what, at which size, and one model as another.",

@@ -72,9 +72,7 @@ def build_graph(
     return graph
 
 
-def _encode(
-    frames: Sequence["pl.DataFrame"],
-) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
+def _encode(frames: Sequence["pl.DataFrame"]) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
     """Integer triples, and the names of entities and relations in no particular order."""
     import polars as pl
 
