@@ -54,13 +54,6 @@ class _Worker:
         with suppress(*_GONE):  # a dead process is noticed at the next read
             self.pipe.send((task, *argument))
 
-    def cause_of_death(self) -> str:
-        self.process.join()
-        code = self.process.exitcode or 0
-        if code < 0:
-            return f"its process was killed by signal {-code}"
-        return f"its process ended with exit code {code}"
-
 
 class _LocalPool:
     def __init__(self, function: Job, workers: int, threads: int):
@@ -116,7 +109,10 @@ class _LocalPool:
             del self._busy[task]
             self._vacancies += 1
             worker.pipe.close()
-            return Event(task, "lost", worker.cause_of_death())
+            worker.process.join()
+            code = worker.process.exitcode or 0
+            end = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            return Event(task, "lost", f"its process {end}")
         if kind != "report":
             self._idle.append(self._busy.pop(task))
         return Event(task, kind, value)

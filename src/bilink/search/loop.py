@@ -106,10 +106,17 @@ def search(
         on_progress(_progress(trials))
         with executor.start(partial(run_trial, graph)) as pool:
             _Loop(trials, pool, executor, folder, on_progress).run(should_stop)
-        ranked, run = trials.complete(), None
+        ranked = trials.complete()
+        run: TrainedRun | None = None
         if ranked and trials.ended() == len(trials.all()) >= space.wanted:
-            run = _train_winner(graph, ranked[0], folder / BEST, source, on_epoch, should_stop)
-            run = None if run.stopped == INTERRUPTED else run
+            # The best settings are trained again; a run that is there already is gone on with.
+            job = job_of(graph, ranked[0].settings)
+            job = replace(job, config=replace(job.config, data=source))
+            run = job.run_or_read(folder / BEST, on_epoch=on_epoch, should_stop=should_stop)
+            if run.stopped == INTERRUPTED:
+                run = None
+            elif run.calibration() is None:
+                run.calibrate_if_possible()
         winner = validation_metrics(run) if run else None
         found = report.write(folder, graph, source, trials, winner)
     if not ranked and trials.ended() >= space.wanted:
@@ -233,20 +240,3 @@ def _progress(trials: Trials, latest: Trial | None = None) -> SearchProgress:
     return SearchProgress(
         trials.ended(), trials.space.wanted, ranked[0] if ranked else None, latest
     )
-
-
-def _train_winner(
-    graph: Graph,
-    winner: Trial,
-    path: Path,
-    source: Mapping[str, Any],
-    on_epoch: Callable[[dict[str, Any]], None] | None,
-    should_stop: Callable[[], bool],
-) -> TrainedRun:
-    """Train the best settings again, into a run folder; go on with a run that is there."""
-    job = job_of(graph, winner.settings)
-    job = replace(job, config=replace(job.config, data=source))
-    run = job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)
-    if run.stopped != INTERRUPTED and run.calibration() is None:
-        run.calibrate_if_possible()
-    return run
