@@ -80,11 +80,12 @@ def _encode(frames: Sequence["pl.DataFrame"]) -> tuple[list[np.ndarray], "pl.Ser
     relations = pl.concat([f["relation"] for f in frames]).unique()
     entity, relation = pl.Enum(entities), pl.Enum(relations)
     types = {"head": entity, "relation": relation, "tail": entity}
-    parts = [
-        np.column_stack([frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items()])
-        for frame in frames
-    ]
-    return [part.astype(np.int32) for part in parts], entities, relations
+
+    def encode(frame: "pl.DataFrame") -> np.ndarray:
+        columns = (frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items())
+        return np.column_stack([column.astype(np.int32) for column in columns])
+
+    return [encode(frame) for frame in frames], entities, relations
 
 
 def _renumber(

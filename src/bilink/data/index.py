@@ -39,9 +39,9 @@ class KnownAnswers:
     def spans(self, given: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the answers of each (given, relation) start and stop in ``answers``."""
         wanted = given.astype(np.int64) * self.n_relations + relations
-        first = np.searchsorted(self.keys, wanted)
-        last = np.searchsorted(self.keys, wanted, side="right")  # the same for a missing key
-        return self.offsets[first], self.offsets[last]
+        place = position(self.keys, wanted)
+        start = np.where(place < 0, 0, self.offsets[place])
+        return start, np.where(place < 0, 0, self.offsets[place + 1])
 
     def of_query(self, given: int, relation: int) -> np.ndarray:
         """The known answers of one query."""

@@ -242,11 +242,10 @@ class TextTable:
         self.data, self.layout, self.path = data, layout, path
         self._quoted = layout.separator in QUOTING and b'"' in data
         columns = None if self._quoted else _columns(data, layout)
-        lines, separators = data.count(b"\n"), data.count(layout.separator.encode())
         self.regular = (
             columns is not None
-            and columns.height == lines
-            and separators == lines * (layout.width - 1)
+            and columns.height == data.count(b"\n")
+            and columns.height * (layout.width - 1) == data.count(layout.separator.encode())
             and not any(column.has_nulls() for column in columns)
         )
         if not self.regular:
