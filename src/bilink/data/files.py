@@ -87,8 +87,8 @@ def _read_table(
     frame = pl.DataFrame(
         [table.column(i, name) for i, name in zip(layout.order, NAMES, strict=True)]
     )
-    spaced = any((x.str.starts_with(" ") | x.str.ends_with(" ")).any() for x in frame)
-    if spaced or not table.regular:
+    spaced = ((x.str.starts_with(" ") | x.str.ends_with(" ")).any() for x in frame)
+    if not table.regular or any(spaced):
         _check_names(table, frame)
     if layout.truth is None:
         return TripleTable(frame)
@@ -102,21 +102,24 @@ def _read_table(
 def _check_names(table: TextTable, frame: "pl.DataFrame") -> None:
     """Refuse empty names, and warn of spaces at their edges, which are easily a mistake."""
     raw, layout = np.frombuffer(table.data, dtype=np.uint8), table.layout
-    rows = slice(int(layout.header), None)
-    starts, ends = (x[rows, list(layout.order)] for x in (table.fields.starts, table.fields.ends))
-    for name, column in zip(NAMES, starts.T, strict=True):
+    spaced, first = 0, len(raw)
+    for column, name in zip(layout.order, NAMES, strict=True):
+        starts = table.fields.starts[layout.header :, column]
+        ends = table.fields.ends[layout.header :, column]
         empty = _missing(frame[name])
         if n := int(empty.sum()):
             more = f" ({counted(n, 'line')} in all)" if n > 1 else ""
             raise DataError(
-                f"{table.place(int(column[empty.argmax()]))}: the {name} is empty; give it a name "
+                f"{table.place(int(starts[empty.argmax()]))}: the {name} is empty; give it a name "
                 f"or remove the line{more}"
             )
-    spaced = (raw[starts] == SPACE) | (raw[ends - 1] == SPACE)
-    if n := int(spaced.sum()):
+        edge = (raw[starts] == SPACE) | (raw[ends - 1] == SPACE)
+        if edge.any():
+            spaced, first = spaced + int(edge.sum()), min(first, int(starts[edge.argmax()]))
+    if spaced:
         warn(
-            f"{table.place(int(starts[spaced].min()))}: {counted(n, 'name')} with a space at the "
-            "start or the end; the space is kept as a part of the name"
+            f"{table.place(first)}: {counted(spaced, 'name')} with a space at the start or the "
+            "end; the space is kept as a part of the name"
         )
 
 
