@@ -1,22 +1,18 @@
 """From tables of names to a Graph: numbering, splitting, and the checks of every graph."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from bilink._text import counted, warn
 from bilink.data.files import NAMES, TripleTable
-from bilink.data.graph import SPLITS, Graph, distinct, triple_keys
+from bilink.data.graph import FRACTIONS, SPLITS, Graph, distinct, triple_keys
 from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError
 
-if TYPE_CHECKING:
-    import polars as pl
-
 Labels = Mapping[str, str]
-FRACTIONS = (0.8, 0.1, 0.1)  # of train, valid and test
 
 
 def build_graph(
@@ -33,8 +29,6 @@ def build_graph(
     Ids count in the order of first appearance: train, valid, test, the head before the tail; names
     that only false triples mention come last.
     """
-    import polars as pl
-
     single = len(tables) == 1
     empty = TripleTable(pl.DataFrame(schema=dict.fromkeys(NAMES, pl.String)))
     given = [empty if table is None else table for table in tables]
@@ -72,16 +66,14 @@ def build_graph(
     return graph
 
 
-def _encode(frames: Sequence["pl.DataFrame"]) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
+def _encode(frames: Sequence[pl.DataFrame]) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
     """Integer triples, and the names of entities and relations in no particular order."""
-    import polars as pl
-
     entities = pl.concat([f[c] for f in frames for c in ("head", "tail")]).unique()
     relations = pl.concat([f["relation"] for f in frames]).unique()
     entity, relation = pl.Enum(entities), pl.Enum(relations)
     types = {"head": entity, "relation": relation, "tail": entity}
 
-    def encode(frame: "pl.DataFrame") -> np.ndarray:
+    def encode(frame: pl.DataFrame) -> np.ndarray:
         columns = (frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items())
         return np.column_stack([column.astype(np.int32) for column in columns])
 
@@ -89,8 +81,8 @@ def _encode(frames: Sequence["pl.DataFrame"]) -> tuple[list[np.ndarray], "pl.Ser
 
 
 def _renumber(
-    parts: list[np.ndarray], entities: "pl.Series", relations: "pl.Series"
-) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
+    parts: list[np.ndarray], entities: pl.Series, relations: pl.Series
+) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
     """Ids in the order of first appearance."""
     triples = np.concatenate(parts)
     tables = []
@@ -130,7 +122,7 @@ def _without_repetitions(
     return triples[np.sort(np.unique(keys, return_index=True)[1])]
 
 
-def _only(names: "pl.Series", labels: Labels | None) -> dict[str, str]:
+def _only(names: pl.Series, labels: Labels | None) -> dict[str, str]:
     if not labels:
         return {}
     return {name: labels[name] for name in names if name in labels}

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bilink._files import user_cache
 from bilink._text import closest
-from bilink.data.folders import split_files
 from bilink.data.graph import SPLITS, Split
-from bilink.data.text import read_bytes
 from bilink.errors import DataError
 
 if TYPE_CHECKING:
@@ -80,6 +78,9 @@ def is_here(name: str) -> bool:
 
 def verify(name: str) -> Path:
     """The folder of a graph on this machine, after its checksums were compared."""
+    from bilink.data.folders import split_files
+    from bilink.data.text import read_bytes
+
     known, folder = entry(name), resolve(name)
     if known.sha256 is None:
         return folder

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from bilink._text import shortened, warn
 from bilink.data.files import NAMES, TripleTable, read_triples
@@ -128,8 +129,6 @@ def _table(
     path: Path, names: Names, order: tuple[int, int, int], *, first_line: bool
 ) -> TripleTable | None:
     """The triples of a file of indexes, as names; None where there are none."""
-    import polars as pl
-
     if not path.exists():
         return None
     data = re.sub(rb"[ \t]+\n", b"\n", read_text(path))

@@ -13,6 +13,7 @@ from bilink.errors import DataError
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+FRACTIONS = (0.8, 0.1, 0.1)  # of train, valid and test, where a single file is split
 
 # By the side that is asked for: the columns of the given entity and of the answer.
 COLUMNS = {"head": (2, 0), "tail": (0, 2)}

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from bilink._text import counted, shortened
 from bilink.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NEWLINE, QUOTE, SPACE = 10, 34, 32
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
@@ -256,7 +254,7 @@ class TextTable:
             raise DataError(f"{path}: the text cannot be read as a table")
         self.columns = columns.slice(int(layout.header))
 
-    def column(self, i: int, name: str) -> "pl.Series":
+    def column(self, i: int, name: str) -> pl.Series:
         """Column ``i`` under another name."""
         return self.columns.to_series(i).alias(name)
 
@@ -339,10 +337,8 @@ class TextTable:
         return inside
 
 
-def _columns(data: bytes, layout: Layout) -> "pl.DataFrame | None":
+def _columns(data: bytes, layout: Layout) -> pl.DataFrame | None:
     """All columns as strings; a given schema keeps polars from seeing numbers or nulls."""
-    import polars as pl
-
     if data.startswith(BOM):  # a part of the first name; polars would take it for a mark
         data = BOM + data
     try:
