@@ -23,11 +23,12 @@ from bilink._files import user_cache
 # absent, and only ``reduction`` may reorder a sum, a single one, so that it vectorises.  Neither
 # "nnan" nor "ninf" anywhere: a NaN loss is how divergence is noticed.
 FASTMATH = {"nsz", "arcp", "afn"}
+_OPTIONS: dict[str, Any] = {"fastmath": FASTMATH, "nogil": True, "error_model": "numpy"}
 
 
 def kernel_function(function: Callable[..., Any]) -> Any:
     """Compile a function on rows that is called from kernels only, where it is inlined."""
-    return numba.njit(function, fastmath=FASTMATH, nogil=True, error_model="numpy")
+    return numba.njit(function, **_OPTIONS)
 
 
 def named(name: str) -> Callable[[Callable[..., Any]], Any]:
@@ -46,7 +47,7 @@ def named(name: str) -> Callable[[Callable[..., Any]], Any]:
 
 def reduction(function: Callable[..., Any]) -> Any:
     """Compile a kernel function whose one loop is a sum, in an order left to the compiler."""
-    return numba.njit(function, fastmath={*FASTMATH, "reassoc"}, nogil=True, error_model="numpy")
+    return numba.njit(function, **{**_OPTIONS, "fastmath": {*FASTMATH, "reassoc"}})
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -60,13 +61,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(folder or "")
     try:
-        compiled = numba.njit(
-            function,
-            fastmath=FASTMATH,
-            nogil=True,
-            error_model="numpy",
-            cache=folder is not None,
-        )
+        compiled = numba.njit(function, cache=folder is not None, **_OPTIONS)
     finally:
         settings.CACHE_DIR = before
     _compile_where_the_cache_is_damaged(compiled)

@@ -8,12 +8,11 @@ import typer
 from bilink.cli.output import (
     check_new,
     complain,
-    console,
     print_json,
     progress_bar,
     say,
+    show_table,
     stop_at_signal,
-    table,
     write_csv,
 )
 from bilink.cli.train import Options
@@ -92,16 +91,11 @@ def _show(found: Any) -> None:
     rows = []
     for doubt in found:
         best = doubt.suggestion
-        sure = f"{best.probability:.2f}" if best and best.probability is not None else ""
-        rows.append(
-            [
-                f"({doubt.head_label}, {doubt.relation_label}, {doubt.tail_label})",
-                f"{doubt.probability:.4f}",
-                f"{doubt.side}: {best.label}" if best else "",
-                sure,
-            ]
-        )
-    console.print(table(("fact", "true", "perhaps", "right"), rows))
+        fact = f"({doubt.head_label}, {doubt.relation_label}, {doubt.tail_label})"
+        sure = f"{best.probability:.2f}" if best and best.probability is not None else None
+        perhaps = f"{doubt.side}: {best.label}" if best else None
+        rows.append([fact, f"{doubt.probability:.4f}", perhaps, sure])
+    show_table(("fact", "true", "perhaps", "right"), rows)
     say(
         f"\nThe {len(found):,} most doubtful of {len(found.values):,} training facts, each judged "
         f"by a model that did not see it; probabilities as if {found.errors:.0%} of the facts were "

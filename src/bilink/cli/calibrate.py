@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import check_picture, console, print_json, say, table
+from bilink.cli.output import check_picture, print_json, say, show_table
 
 TITLES = {
     "sigmoid": "plain sigmoid",
@@ -76,7 +76,7 @@ def _show(found: dict[str, Any]) -> None:
         for name, result in found["results"].items()
     ]
     columns = ("", "ECE within relations", "by chance", "ECE of all", "Brier", "log loss")
-    console.print(table(columns, rows, title=QUESTIONS[found["asked"]]))
+    show_table(columns, rows, title=QUESTIONS[found["asked"]])
     say(
         f"{found['true_triples']:,} true and {found['false_triples']:,} false triples "
         f"({found['negatives']})",

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import check_new, console, keep_result, print_json, say, table, write_csv
+from bilink.cli.output import check_new, keep_result, print_json, say, show_table, write_csv
 
 COLUMNS = ("", "triples", "accuracy", "precision", "recall", "F1", "AUC", "AP")
 MOST = 10  # relations in the table
@@ -51,11 +51,9 @@ def classify(
 def _show(found: dict[str, Any]) -> None:
     n, relations = found["true_triples"] + found["false_triples"], found["relations"]
     rows = [_row("all triples", n, found), _row("mean over relations", None, found["macro"])]
-    for row in relations[:MOST]:
+    for row in relations:
         rows.append(_row(row["relation"], row["positives"] + row["negatives"], row))
-    console.print(table(COLUMNS, rows))
-    if len(relations) > MOST:
-        say(f"… and {len(relations) - MOST:,} more relations (--csv)", style="dim")
+    show_table(COLUMNS, rows, MOST + 2, " relations (--csv)")
     chosen = found["thresholds"]
     say(
         f"\n{found['true_triples']:,} true and {found['false_triples']:,} false triples of "
@@ -67,7 +65,7 @@ def _show(found: dict[str, Any]) -> None:
         say("These are the triples that the thresholds were chosen on, which flatters.", "yellow")
 
 
-def _row(title: str, triples: int | None, metrics: dict[str, Any]) -> list[str]:
+def _row(title: str, triples: int | None, metrics: dict[str, Any]) -> list[Any]:
     names = ("accuracy", "precision", "recall", "f1", "auc", "average_precision")
-    cells = ["" if metrics[name] is None else f"{metrics[name]:.3f}" for name in names]
-    return [title, "" if triples is None else f"{triples:,}", *cells]
+    cells = [None if metrics[name] is None else f"{metrics[name]:.3f}" for name in names]
+    return [title, triples, *cells]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import console, print_json, progress_bar, say, table
+from bilink.cli.output import print_json, progress_bar, say, show_table
 
 app = typer.Typer(
     help="Graphs: what there is, what it looks like, how to split it.", no_args_is_help=True
@@ -17,30 +17,21 @@ Separator = Annotated[
 
 
 @app.command("ls")
-def ls(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def ls(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the graphs that bilink knows by name."""
     from bilink.data import catalogue
 
     entries = list(catalogue.ENTRIES.values())
+    here = {e.name: catalogue.is_here(e.name) for e in entries}
     if json:
-        print_json([{**vars(e), "here": catalogue.is_here(e.name)} for e in entries])
+        print_json([{**vars(e), "here": here[e.name]} for e in entries])
         return
     rows = [
-        [
-            e.name,
-            f"{e.entities:,}",
-            f"{e.relations:,}",
-            f"{sum(e.triples):,}",
-            "yes" if catalogue.is_here(e.name) else "",
-            e.about,
-        ]
+        [e.name, e.entities, e.relations, sum(e.triples), "yes" if here[e.name] else "", e.about]
         for e in entries
     ]
-    listing = table(("name", "entities", "relations", "triples", "here", "about"), rows)
-    listing.columns[-1].justify = "left"
-    console.print(listing)
+    header = ("name", "entities", "relations", "triples", "here", "about")
+    show_table(header, rows, text=(0, 5))
 
 
 @app.command("get")
@@ -137,36 +128,20 @@ def _show(found: Any, most: int) -> None:
         say(line)
     ordered = sorted(found.relation_statistics, key=lambda s: -s.train)
     rows = [
-        [
-            s.name,
-            f"{s.train:,}",
-            s.category or "",
-            _number(s.tails_per_head),
-            _number(s.heads_per_tail),
-            "" if s.symmetry is None else f"{s.symmetry:.0%}",
-        ]
-        for s in ordered[:most]
+        [s.name, s.train, s.category]
+        + [None if x is None else f"{x:.2f}" for x in (s.tails_per_head, s.heads_per_tail)]
+        + [None if s.symmetry is None else f"{s.symmetry:.0%}"]
+        for s in ordered
     ]
     header = ("relation", "train", "category", "tails/head", "heads/tail", "symmetric")
-    console.print()
-    console.print(table(header, rows))
-    if len(ordered) > most:
-        say(f"… and {len(ordered) - most:,} more (-k)", style="dim")
+    say("")
+    show_table(header, rows, most, " (-k)")
     if found.related_relations:
         pairs = [
-            [
-                p.first_name,
-                p.kind,
-                p.second_name,
-                f"{p.share_of_first:.0%}",
-                f"{p.share_of_second:.0%}",
-            ]
+            [p.first_name, p.kind, p.second_name]
+            + [f"{share:.0%}" for share in (p.share_of_first, p.share_of_second)]
             for p in found.related_relations[:most]
         ]
-        console.print()
+        say("")
         titles = ("relation", "is a", "of relation", "share of first", "of second")
-        console.print(table(titles, pairs, title="relations that say the same"))
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+        show_table(titles, pairs, title="relations that say the same")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bilink.cli.output import METRIC_COLUMNS, console, metric_cells, say, table, training_bar
+from bilink.cli.output import METRIC_COLUMNS, metric_cells, say, show_table, training_bar
 
 MODELS = {"rescal": 50, "distmult": 100, "hole": 100, "complex": 50, "transe": 100}  # with dim
 DEFAULT_OUT = Path("runs/demo")
@@ -46,18 +46,17 @@ def demo(
                 graph, model, dim, out=out / model, force=force, epochs=epochs, on_epoch=on_epoch
             )
         runs.append(run)
-        result = run.evaluate()
-        seconds = sum(record["seconds"] for record in run.history)
-        cells = [*metric_cells(result.metrics()), f"{seconds:.1f} s"]
-        rows.append([f"{run.model.family.title}, dim {dim}", *cells])
-        say(f"trained {rows[-1][0]} in {rows[-1][-1]}", style="dim")
+        title, took = f"{run.model.family.title}, dim {dim}", sum(r["seconds"] for r in run.history)
+        rows.append([title, *metric_cells(run.evaluate().metrics()), f"{took:.1f} s"])
+        say(f"trained {title} in {took:.1f} s", style="dim")
     moment = time.perf_counter()
     everything = combine(runs, out=out / "ensemble", force=force)
-    took = f"{time.perf_counter() - moment:.1f} s"
-    metrics = metric_cells(everything.evaluate().metrics())
-    rows.append(["all five together", *metrics, took])
-    console.print()
-    console.print(table(("test triples", *METRIC_COLUMNS, "training"), rows))
+    took = time.perf_counter() - moment
+    rows.append(
+        ["all five together", *metric_cells(everything.evaluate().metrics()), f"{took:.1f} s"]
+    )
+    say("")
+    show_table(("test triples", *METRIC_COLUMNS, "training"), rows)
     say("\nQuestions to all five together:")
     for text, question in QUESTIONS:
         _answer(everything, text, question)
@@ -74,7 +73,7 @@ def _answer(run: Any, text: str, question: dict[str, str]) -> None:
         triple = (entity(a.head), relation(a.relation), entity(a.tail))
         mark = "true, held out" if triple in held_out else "in training" if a.known else "new"
         rows.append([a.label, f"{a.score:.2f}", mark])
-    console.print(table(("answer", "score", ""), rows))
+    show_table(("answer", "score", ""), rows)
 
 
 def _farewell(run: Any, out: Path, seconds: float) -> None:

@@ -8,11 +8,10 @@ import typer
 from bilink.cli.output import (
     check_new,
     check_picture,
-    console,
     print_json,
     progress_bar,
     say,
-    table,
+    show_table,
     write_csv,
 )
 
@@ -50,8 +49,7 @@ def ensemble(
     seed: Annotated[int, typer.Option(help="Seed of the random negatives.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a former run.")] = False,
     csv_file: Annotated[
-        Path | None,
-        typer.Option("--csv", help="Write all shares to this new file."),
+        Path | None, typer.Option("--csv", help="Write all shares to this new file.")
     ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw which member carries which relation (PNG, SVG).")
@@ -85,13 +83,7 @@ def ensemble(
     )
     questions = 2 * min(config.triples, len(members[0].graph.split(config.fit)))
     with progress_bar("asking the members", questions) as advance:
-        made = combine(
-            members,
-            out=out,
-            force=force,
-            progress=advance,
-            **config.to_dict(),
-        )
+        made = combine(members, out=out, force=force, progress=advance, **config.to_dict())
     shares = made.shares()
     if csv_file is not None:
         write_csv(csv_file, shares)
@@ -107,10 +99,9 @@ def ensemble(
 def _show(shares: list[dict[str, Any]], names: list[str]) -> None:
     """Both sides of each member in one cell: 0.31/0.28."""
     rows = [
-        [row["relation"], f"{row['triples']:,}"]
+        [row["relation"], row["triples"]]
         + [f"{row[f'head {name}']:.2f}/{row[f'tail {name}']:.2f}" for name in names]
-        for row in shares[:SHOWN]
+        for row in shares
     ]
-    console.print(table(("share of the score, head/tail", "triples", *names), rows))
-    if len(shares) > SHOWN:
-        say(f"… and {len(shares) - SHOWN:,} more relations (--csv, --picture)", style="dim")
+    header = ("share of the score, head/tail", "triples", *names)
+    show_table(header, rows, SHOWN, " relations (--csv, --picture)")

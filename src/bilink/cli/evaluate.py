@@ -8,14 +8,13 @@ import typer
 from bilink.cli.output import (
     METRIC_COLUMNS,
     check_new,
-    console,
     keep_result,
     metric_cells,
     parse_bytes,
     print_json,
     progress_bar,
     say,
-    table,
+    show_table,
     write_csv,
 )
 
@@ -90,16 +89,16 @@ def evaluate(
 
 def _show(found: dict[str, Any]) -> None:
     low, high = found["intervals95"]["mrr"]
-    rows = [
-        ["both sides", *metric_cells(found["both"])],
-        ["predict head", *metric_cells(found["head"])],
-        ["predict tail", *metric_cells(found["tail"])],
-        ["mean over relations", *metric_cells(found["macro"])],
-    ]
+    metrics = {
+        "both sides": found["both"],
+        "predict head": found["head"],
+        "predict tail": found["tail"],
+        "mean over relations": found["macro"],
+    }
     for category, sides in found["categories"].items():
-        for side, metrics in sides.items():
-            rows.append([f"{category}, predict {side}", *metric_cells(metrics)])
-    console.print(table(("", *METRIC_COLUMNS), rows))
+        metrics |= {f"{category}, predict {side}": values for side, values in sides.items()}
+    rows = [[title, *metric_cells(values)] for title, values in metrics.items()]
+    show_table(("", *METRIC_COLUMNS), rows)
     against = "filtered by " + "+".join(found["filter"]) if found["filter"] else "raw (no filter)"
     say(
         f"\n{found['queries']:,} queries of {found['split']} in {found['seconds']:.1f} s, "

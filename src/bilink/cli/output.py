@@ -2,18 +2,18 @@
 
 import csv
 import json
-import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich import filesize
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -27,16 +27,17 @@ error_console = Console(stderr=True)
 
 def say(text: str, style: str | None = None) -> None:
     """Print plain text, as it is, to standard output."""
-    console.print(_lines(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    _print(console, text, style)
 
 
 def complain(text: str, style: str | None = None) -> None:
     """Print plain text, as it is, to standard error."""
-    error_console.print(_lines(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    _print(error_console, text, style)
 
 
-def _lines(text: str) -> str:
-    return "\n".join(printable(line) for line in text.split("\n"))
+def _print(to: Console, text: str, style: str | None) -> None:
+    lines = "\n".join(printable(line) for line in text.split("\n"))
+    to.print(lines, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -45,28 +46,38 @@ def print_json(value: Any) -> None:
     What is not printable is escaped, which changes nothing for a parser.
     """
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    text = json.dumps(_finite(value), ensure_ascii=plain)
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    text = json.dumps(finite, ensure_ascii=plain)
     typer.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> Table:
-    """A table whose first column is text and whose others are numbers."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    title: str | None = None,
+    text: Container[int] = (0,),
+) -> Table:
+    """A table; the columns at ``text`` are text, the others numbers; None is an empty cell."""
     result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for i, column in enumerate(columns):
-        result.add_column(column, justify="left" if i == 0 else "right", header_style="dim")
+        result.add_column(column, justify="left" if i in text else "right", header_style="dim")
     for row in rows:
-        result.add_row(*(Text(printable(cell)) for cell in row))  # names are not markup
+        cells = (f"{x:,}" if isinstance(x, int) else "" if x is None else x for x in row)
+        result.add_row(*(Text(printable(cell)) for cell in cells))  # names are not markup
     return result
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    most: int | None = None,
+    hint: str = "",
+    **options: Any,
+) -> None:
+    """Print a table; of more than ``most`` rows only these, and ``hint`` how to see the others."""
+    console.print(table(columns, rows[:most], **options))
+    if most is not None and len(rows) > most:
+        say(f"… and {len(rows) - most:,} more{hint}", style="dim")
 
 
 def check_new(path: Path | None, option: str) -> None:
@@ -124,14 +135,8 @@ def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]
     if not error_console.is_terminal:
         yield lambda n: None
         return
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=error_console,
-        transient=True,
-    ) as bar:
+    columns = ("{task.description}", BarColumn(24), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=error_console, transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda n: bar.advance(task, n)
 
@@ -145,14 +150,9 @@ def training_bar(epochs: int, done: int = 0) -> Iterator[Callable[[dict[str, Any
     if not error_console.is_terminal:
         yield lambda record: complain(_state(record)) if "validation_mrr" in record else None
         return
-    with Progress(
-        TextColumn("epoch {task.completed}/{task.total}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=error_console,
-        transient=True,
-    ) as bar:
+    texts = "epoch {task.completed}/{task.total}", "{task.fields[state]}"
+    columns = (texts[0], BarColumn(20), texts[1], TimeRemainingColumn())
+    with Progress(*columns, console=error_console, transient=True) as bar:
         task = bar.add_task("", total=epochs, completed=done, state="compiling")
         mrr = 0.0
 
@@ -191,11 +191,7 @@ def parse_bytes(text: str) -> int:
 
 def show_bytes(n: float) -> str:
     """1234567 → 1.2 MB."""
-    for unit in ("bytes", "kB", "MB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} GB"
+    return filesize.decimal(int(n))
 
 
 @contextmanager

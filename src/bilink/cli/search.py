@@ -8,15 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bilink.cli.data import Columns, Separator
-from bilink.cli.output import (
-    complain,
-    console,
-    error_console,
-    print_json,
-    say,
-    stop_at_signal,
-    table,
-)
+from bilink.cli.output import complain, error_console, print_json, say, show_table, stop_at_signal
 
 
 def search(
@@ -84,11 +76,9 @@ def search(
 
 
 @contextmanager
-def _bar(
-    metric: str,
-) -> Iterator[tuple[Callable[[Any], None], Callable[[dict[str, Any]], None]]]:
+def _bar(metric: str) -> Iterator[tuple[Callable[[Any], None], Callable[[dict[str, Any]], None]]]:
     """A bar of trials with the best so far; where there is no terminal, a line for each trial."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
     def line(trial: Any) -> str:
         value = "" if trial.value is None else f", {metric} {trial.value:.4f}"
@@ -102,21 +92,15 @@ def _bar(
     if not error_console.is_terminal:
         yield lambda now: complain(line(now.latest)) if now.latest else None, lambda record: None
         return
-    with Progress(
-        TextColumn("trials"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-        console=error_console,
-        transient=True,
-    ) as bar:
+    bars = BarColumn(20), MofNCompleteColumn()
+    columns = ("trials", *bars, "{task.fields[state]}", TimeElapsedColumn())
+    with Progress(*columns, console=error_console, transient=True) as bar:
         task = bar.add_task("", total=None, state="")
 
         def on_progress(now: Any) -> None:
-            best = (
-                f"best {metric} {now.best.value:.4f} (trial {now.best.number})" if now.best else ""
-            )
+            best = ""
+            if now.best:
+                best = f"best {metric} {now.best.value:.4f} (trial {now.best.number})"
             bar.update(task, completed=now.ended, total=now.wanted, state=best)
 
         def on_epoch(record: dict[str, Any]) -> None:
@@ -131,7 +115,7 @@ def _show(result: Any, out: Path) -> None:
         return
     metric, best = report["metric"], result.best
     rows = [[key, str(value)] for key, value in best.settings.items()]
-    console.print(table(("setting", "value"), rows))
+    show_table(("setting", "value"), rows)
     states = ", ".join(f"{number} {state}" for state, number in report["states"].items())
     say(f"\nbest of {states}: trial {best.number}, {metric} {best.value:.4f} on valid")
     say(f"the report is in {out / 'report.md'}")

@@ -1,8 +1,10 @@
 """bilink study: runs the studies in the folder ``study`` of the source checkout."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,11 +14,13 @@ from bilink.cli.output import complain, say, stop_at_signal, training_bar
 from bilink.errors import BilinkError, ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Repeat an experimental study, from data to tables.")
-
-
-@app.callback()
-def _studies() -> None:
-    """Repeat an experimental study, from data to tables."""
+Graphs = Annotated[str, typer.Option(help="wn18, fb15k, wn18rr, fb15k-237; several with commas.")]
+Out = Annotated[Path, typer.Option(help="Folder for the results.")]
+Work = Annotated[Path, typer.Option(help="Folder for the trained models.")]
+TablesOnly = Annotated[
+    bool, typer.Option("--tables", help="Only write the tables, from results at hand.")
+]
+Plain = Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")]
 
 
 def _find_study() -> None:
@@ -32,11 +36,22 @@ def _find_study() -> None:
     )
 
 
+@contextmanager
+def _hooks() -> Iterator[Any]:
+    """What a study calls while it works; where it is stopped, the command ends."""
+    from study.wang2018 import Hooks, Stopped
+
+    with stop_at_signal() as should_stop:
+        try:
+            yield Hooks(complain, training_bar, should_stop)
+        except Stopped:
+            complain("stopped; the same command goes on from here")
+            raise typer.Exit(130) from None
+
+
 @app.command("wang2018")
 def wang2018(
-    data: Annotated[
-        str, typer.Option(help="wn18, fb15k, wn18rr, fb15k-237; several with commas.")
-    ] = "wn18",
+    data: Graphs = "wn18",
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -52,17 +67,10 @@ def wang2018(
     workers: Annotated[
         str, typer.Option(help="Of the search: processes on this machine, or ray.")
     ] = "1",
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
-        "study/results/wang2018"
-    ),
-    work: Annotated[Path, typer.Option(help="Folder for the trained models.")] = Path(
-        "runs/study/wang2018"
-    ),
-    tables_only: Annotated[
-        bool,
-        typer.Option("--tables", help="Only write the tables, from results at hand."),
-    ] = False,
-    plain: Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")] = False,
+    out: Out = Path("study/results/wang2018"),
+    work: Work = Path("runs/study/wang2018"),
+    tables_only: TablesOnly = False,
+    plain: Plain = False,
 ) -> None:
     """The study of Wang, Gemulla and Li (2018): models, ensembles, tables.
 
@@ -78,26 +86,19 @@ def wang2018(
     from study.pictures import draw
     from study.searching import all_studies, read_spaces, searched_study
     from study.tables import markdown
-    from study.wang2018 import RECIPES, Hooks, Stopped, studies_of
+    from study.wang2018 import RECIPES, studies_of
 
     spaces = read_spaces(search) if search is not None else None
     executor = executor_for(workers) if spaces else None
     wanted = recipe.split(",") if recipe else [] if spaces else list(RECIPES)
     for name in data.split(","):
-        with stop_at_signal() as should_stop:
-            hooks = Hooks(complain, training_bar, should_stop)
+        with _hooks() as hooks:
             studies = studies_of(name, wanted, out=out, work=work, hooks=hooks)
-            try:
-                if spaces and not tables_only:
-                    places = {"out": out, "work": work}
-                    studies.append(
-                        searched_study(name, spaces, **places, hooks=hooks, executor=executor)
-                    )
-                for study in () if tables_only else studies:
-                    study.run()
-            except Stopped:
-                complain("stopped; the same command goes on from here")
-                raise typer.Exit(130) from None
+            if spaces and not tables_only:
+                places: dict[str, Any] = {"out": out, "work": work, "hooks": hooks}
+                studies.append(searched_study(name, spaces, executor=executor, **places))
+            for study in () if tables_only else studies:
+                study.run()
         studies = all_studies(name, out=out, work=work)
         if not studies:
             raise ConfigError(f"nothing of {name} is done yet, so there are no tables")
@@ -114,24 +115,15 @@ def wang2018(
 
 @app.command("records")
 def records(
-    data: Annotated[
-        str, typer.Option(help="wn18, fb15k, wn18rr, fb15k-237; several with commas.")
-    ] = "fb15k",
+    data: Graphs = "fb15k",
     models: Annotated[
         str | None,
         typer.Option(help="Letters of models, such as C,T.", show_default="all that have settings"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
-        "study/results/records"
-    ),
-    work: Annotated[Path, typer.Option(help="Folder for the trained models.")] = Path(
-        "runs/study/records"
-    ),
-    tables_only: Annotated[
-        bool,
-        typer.Option("--tables", help="Only write the tables, from results at hand."),
-    ] = False,
-    plain: Annotated[bool, typer.Option("--no-pictures", help="Write no pictures.")] = False,
+    out: Out = Path("study/results/records"),
+    work: Work = Path("runs/study/records"),
+    tables_only: TablesOnly = False,
+    plain: Plain = False,
 ) -> None:
     """Softmax training at small sizes, its ensembles, and published figures beside them.
 
@@ -142,18 +134,12 @@ def records(
     _find_study()
     from bilink._files import write_text
     from study.records import draw_records, leaderboard, record_study, run_records
-    from study.wang2018 import Hooks, Stopped
 
     for name in data.split(","):
-        with stop_at_signal() as should_stop:
-            hooks = Hooks(complain, training_bar, should_stop)
+        with _hooks() as hooks:
             study = record_study(name, out=out, work=work, hooks=hooks)
-            try:
-                if not tables_only:
-                    run_records(study, models.split(",") if models else None)
-            except Stopped:
-                complain("stopped; the same command goes on from here")
-                raise typer.Exit(130) from None
+            if not tables_only:
+                run_records(study, models.split(",") if models else None)
         path = out / name / "leaderboard.md"
         write_text(path, leaderboard(study))
         say(f"the leaderboard is in {path}")

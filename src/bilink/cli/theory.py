@@ -1,21 +1,12 @@
 """bilink theory describe | construct | bounds | convert."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bilink.cli.data import Columns, Separator
-from bilink.cli.output import (
-    check_picture,
-    complain,
-    console,
-    print_json,
-    progress_bar,
-    say,
-    table,
-)
+from bilink.cli.output import check_picture, complain, print_json, progress_bar, say, show_table
 
 app = typer.Typer(
     help="The theory: which model can express what, at which size, and one model as another.",
@@ -26,6 +17,7 @@ Splits = Annotated[str, typer.Option(help="Splits whose triples are the facts.")
 Effort = Annotated[float, typer.Option(help="How long to search for lower upper bounds.")]
 Threads = Annotated[int | None, typer.Option(help="Number of threads.", show_default="all cores")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite a run in --out.")]
 ALL = "train,valid,test"
 
 
@@ -53,22 +45,12 @@ def describe(
     """
     from bilink._files import write_text
     from bilink.data.loading import load_graph
-    from bilink.theory.description import describe as find
     from bilink.theory.description import draw_theory, make_folder
 
     check_picture(picture)
     graph = load_graph(data, columns=columns, separator=separator)
-    chosen = tuple(splits.split(","))
-    total = sum(len(graph.split(split)) for split in chosen)
-    with progress_bar("bounding rounding ranks", total) as advance:
-        found = find(
-            graph,
-            splits=chosen,
-            effort=effort,
-            threads=threads or os.cpu_count() or 1,
-            keep=out / "relations" if out else None,
-            progress=advance,
-        )
+    keep = out / "relations" if out else None
+    found = _described(graph, splits, threads, effort=effort, keep=keep)
     if out is not None:
         import json as format
 
@@ -82,35 +64,28 @@ def describe(
     _show(found, k if most is None else most)
 
 
+def _described(graph: Any, splits: str = ALL, threads: int | None = None, **options: Any) -> Any:
+    """Bounds on the rounding ranks of a graph's relations, found with a bar."""
+    from bilink._threads import cores
+    from bilink.theory.description import describe as find
+
+    chosen = tuple(splits.split(","))
+    total = sum(len(graph.split(split)) for split in chosen)
+    with progress_bar("bounding rounding ranks", total) as advance:
+        return find(graph, splits=chosen, threads=threads or cores(), progress=advance, **options)
+
+
 def _show(found: Any, most: int) -> None:
     ordered = sorted(found.relations, key=lambda r: -r.facts)
     rows = [
-        [
-            r.relation,
-            f"{r.facts:,}",
-            r.category or "",
-            *("" if x is None else f"{x:.0%}" for x in (r.reverse_share, r.reflexivity)),
-            _range(r.rounding_rank),
-            f"{r.lost_by_distmult:,}",
-            f"{r.lost_by_transe:,}",
-            f"= {r.same_as}" if r.same_as else f"inverse of {r.inverse_of}" if r.inverse_of else "",
-        ]
-        for r in ordered[:most]
+        [r.relation, r.facts, r.category]
+        + [None if x is None else f"{x:.0%}" for x in (r.reverse_share, r.reflexivity)]
+        + [_range(r.rounding_rank), r.lost_by_distmult, r.lost_by_transe]
+        + [f"= {r.same_as}" if r.same_as else r.inverse_of and f"inverse of {r.inverse_of}"]
+        for r in ordered
     ]
-    header = (
-        "relation",
-        "facts",
-        "category",
-        "symmetric",
-        "reflexive",
-        "rounding rank",
-        "lost by DistMult",
-        "by TransE",
-        "",
-    )
-    console.print(table(header, rows))
-    if len(ordered) > most:
-        say(f"… and {len(ordered) - most:,} more (-k)", style="dim")
+    header = ("relation", "facts", "category", "symmetric", "reflexive", "rounding rank")
+    show_table((*header, "lost by DistMult", "by TransE", ""), rows, most, " (-k)")
     empty = sum(not r.facts for r in ordered)
     if empty:
         say(f"{empty:,} relation(s) have no facts in these splits; every model is consistent there")
@@ -149,7 +124,7 @@ def construct(
     columns: Columns = None,
     separator: Separator = None,
     threads: Threads = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a run in --out.")] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Make a model that scores every fact above every non-fact, and prove that it does.
@@ -160,6 +135,7 @@ def construct(
 
     - `bilink evaluate runs/consistent`
     """
+    from bilink._threads import cores
     from bilink.data.loading import load_graph
     from bilink.runs.made import construct_run
 
@@ -174,7 +150,7 @@ def construct(
             out,
             splits=chosen,
             effort=effort,
-            threads=threads or os.cpu_count() or 1,
+            threads=threads or cores(),
             source={key: value for key, value in source.items() if value is not None},
             force=force,
             progress=advance,
@@ -205,7 +181,7 @@ def bounds(
     search: Annotated[
         bool, typer.Option("--search", help="Bound rounding ranks as 'describe' does; takes time.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Which sizes are enough to express every ranking, a graph, or another model.
 
@@ -222,7 +198,10 @@ def bounds(
 
     if data is not None and entities is None and relations is None:
         graph = load_graph(data)
-        found = bounds_of(graph, dim, _search_ranks(graph) if search else None)
+        ranks = None
+        if search:
+            ranks = [r.rounding_rank.upper for r in _described(graph).relations]
+        found = bounds_of(graph, dim, ranks)
     elif data is None and entities is not None and relations is not None and not search:
         found = bounds_for(entities, relations, dim)
     else:
@@ -243,10 +222,8 @@ def bounds(
         for cell in found.cells
         if cell.row == row
     ]
-    shown = table(("model", "is enough for", "from size (paper)", "from size (corrected)"), rows)
-    for column in shown.columns:
-        column.justify = "left"
-    console.print(shown)
+    header = ("model", "is enough for", "from size (paper)", "from size (corrected)")
+    show_table(header, rows, text=range(4))
     say(found.legend)
     if data is not None and not search:
         say("Degrees alone bound Σrr here; --search finds less.", style="dim")
@@ -254,15 +231,6 @@ def bounds(
 
 def _size(formula: str, value: int | None) -> str:
     return formula if value is None or formula == str(value) else f"{formula} = {value:,}"
-
-
-def _search_ranks(graph: Any) -> list[int]:
-    """Upper bounds on the rounding ranks of a graph's relations, with a bar."""
-    from bilink.theory.description import describe as find
-
-    with progress_bar("bounding rounding ranks", len(graph.triples)) as advance:
-        found = find(graph, threads=os.cpu_count() or 1, progress=advance)
-    return [relation.rounding_rank.upper for relation in found.relations]
 
 
 @app.command("convert")
@@ -280,7 +248,7 @@ def convert(
     dim: Annotated[
         int | None, typer.Option(help="Its size.", show_default="what the theory needs")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a run in --out.")] = False,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
 ) -> None:
     """Make a trained model into an equivalent one of another family.

@@ -1,22 +1,18 @@
 """From tables of names to a Graph: numbering, splitting, and the checks of every graph."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from bilink._text import counted, warn
-from bilink.data.files import TripleTable
-from bilink.data.graph import SPLITS, Graph, distinct, triple_keys
+from bilink.data.files import NAMES, TripleTable
+from bilink.data.graph import FRACTIONS, SPLITS, Graph, distinct, triple_keys
 from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError
 
-if TYPE_CHECKING:
-    import polars as pl
-
 Labels = Mapping[str, str]
-FRACTIONS = (0.8, 0.1, 0.1)  # of train, valid and test
 
 
 def build_graph(
@@ -34,17 +30,19 @@ def build_graph(
     that only false triples mention come last.
     """
     single = len(tables) == 1
-    frames = [_labelled(table, 1) for table in tables]
-    held_out = zip(SPLITS[1:], tables[1:], strict=False)
-    found = ((split, _labelled(table, -1)) for split, table in held_out)
-    negatives = {split: frame for split, frame in found if frame is not None}
-    _warn_of_false_triples(_labelled(tables[0], -1), name)
-    if not any(frame is not None and frame.height for frame in frames):
+    empty = TripleTable(pl.DataFrame(schema=dict.fromkeys(NAMES, pl.String)))
+    given = [empty if table is None else table for table in tables]
+    true, false = ([table.labelled(label) for table in given] for label in (1, -1))
+    if set_aside := len(false[0]):
+        n = counted(set_aside, "triple")
+        warn(f"{name}: set aside {n} labelled -1; only true ones are used for training")
+    if not any(map(len, true)):
         raise DataError(f"{name}: there are no triples")
-    parts, entities, relations = _encode([*frames, *negatives.values()])
+    parts, entities, relations = _encode([*true, *false[1:]])
     sizes = len(entities), len(relations)
     _check_size(*sizes, name)
-    titles = [name] if single else [*SPLITS, *(f"{split}, labelled -1" for split in negatives)]
+    held_out = SPLITS[1:]
+    titles = [name] if single else [*SPLITS, *(f"{split}, labelled -1" for split in held_out)]
     parts = [
         _without_repetitions(part, *sizes, title) for part, title in zip(parts, titles, strict=True)
     ]
@@ -60,7 +58,7 @@ def build_graph(
         train=parts[0],
         valid=parts[1],
         test=parts[2],
-        negatives=dict(zip(negatives, parts[3:], strict=True)),
+        negatives=dict(zip(held_out, parts[3:], strict=False)),  # a single file has none
     )
     if not single:
         _warn_of_splits(graph)
@@ -68,35 +66,14 @@ def build_graph(
     return graph
 
 
-def _labelled(table: TripleTable | None, label: int) -> "pl.DataFrame | None":
-    """The triples with this label; None without a table, or without false triples in it."""
-    if table is None or (table.labels is None and label < 0):
-        return None
-    return table.labelled(label)
-
-
-def _warn_of_false_triples(frame: "pl.DataFrame | None", name: str) -> None:
-    """Say that nothing is learnt from the false triples of train, or of a single file."""
-    if frame is not None and frame.height:
-        n = counted(frame.height, "triple")
-        warn(f"{name}: set aside {n} labelled -1; only true ones are used for training")
-
-
-def _encode(
-    frames: Sequence["pl.DataFrame | None"],
-) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
+def _encode(frames: Sequence[pl.DataFrame]) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
     """Integer triples, and the names of entities and relations in no particular order."""
-    import polars as pl
-
-    given = [frame for frame in frames if frame is not None]
-    entities = pl.concat([f[c] for f in given for c in ("head", "tail")]).unique()
-    relations = pl.concat([f["relation"] for f in given]).unique()
+    entities = pl.concat([f[c] for f in frames for c in ("head", "tail")]).unique()
+    relations = pl.concat([f["relation"] for f in frames]).unique()
     entity, relation = pl.Enum(entities), pl.Enum(relations)
     types = {"head": entity, "relation": relation, "tail": entity}
 
-    def encode(frame: "pl.DataFrame | None") -> np.ndarray:
-        if frame is None:
-            return np.empty((0, 3), dtype=np.int32)
+    def encode(frame: pl.DataFrame) -> np.ndarray:
         columns = (frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items())
         return np.column_stack([column.astype(np.int32) for column in columns])
 
@@ -104,8 +81,8 @@ def _encode(
 
 
 def _renumber(
-    parts: list[np.ndarray], entities: "pl.Series", relations: "pl.Series"
-) -> tuple[list[np.ndarray], "pl.Series", "pl.Series"]:
+    parts: list[np.ndarray], entities: pl.Series, relations: pl.Series
+) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
     """Ids in the order of first appearance."""
     triples = np.concatenate(parts)
     tables = []
@@ -145,7 +122,7 @@ def _without_repetitions(
     return triples[np.sort(np.unique(keys, return_index=True)[1])]
 
 
-def _only(names: "pl.Series", labels: Labels | None) -> dict[str, str]:
+def _only(names: pl.Series, labels: Labels | None) -> dict[str, str]:
     if not labels:
         return {}
     return {name: labels[name] for name in names if name in labels}
@@ -204,48 +181,33 @@ def split_triples(
     and test are drawn from the others.  Each part keeps the order of ``triples``.  Linear in the
     number of triples; equal arguments give equal parts.
     """
-    valid_share, test_share = _check_fractions(fractions)
-    if seed < 0:
-        raise ConfigError(f"seed must be at least 0, not {seed}")
-    n = len(triples)
-    order = np.random.default_rng(seed).permutation(n)
-    free = order[~_first_mentions(triples[order], n_entities, n_relations)]
-    wanted = np.array([round(n * valid_share), round(n * test_share)])
-    if wanted.sum() > len(free):
-        valid = round(len(free) * wanted[0] / wanted.sum())
-        warn(
-            f"only {counted(len(free), 'triple')} of {n:,} can be held out, not {wanted.sum():,}: "
-            "every entity and relation must keep one in train"
-        )
-        wanted = np.array([valid, len(free) - valid])
-    part = np.zeros(n, dtype=np.int8)
-    part[free[: wanted[0]]] = 1
-    part[free[wanted[0] : wanted.sum()]] = 2
-    return triples[part == 0], triples[part == 1], triples[part == 2]
-
-
-def _check_fractions(fractions: tuple[float, float, float]) -> tuple[float, float]:
     train, valid, test = fractions
     if not (train > 0 and valid >= 0 and test >= 0 and abs(train + valid + test - 1) < 1e-6):
         raise ConfigError(
             f"fractions of train, valid and test must be positive and add up to 1, not {fractions}"
         )
-    return valid, test
-
-
-def _first_mentions(triples: np.ndarray, n_entities: int, n_relations: int) -> np.ndarray:
-    """Which rows are the first to mention some entity or some relation."""
-    first = np.zeros(len(triples), dtype=bool)
-    if len(triples):
-        first[first_rows(triples[:, [0, 2]], n_entities)] = True
-        first[first_rows(triples[:, [1]], n_relations)] = True
-    return first
-
-
-def first_rows(ids: np.ndarray, n: int) -> np.ndarray:
-    """The first row of ``ids`` (rows, k) that holds each of the ids 0..n-1 that occur."""
-    places = first_places(ids.ravel(), n)
-    return places[places < ids.size] // ids.shape[1]
+    if seed < 0:
+        raise ConfigError(f"seed must be at least 0, not {seed}")
+    n = len(triples)
+    order = np.random.default_rng(seed).permutation(n)
+    shuffled = triples[order]
+    needed = np.zeros(n, dtype=bool)  # the first to mention some entity or some relation
+    for columns, size in (([0, 2], n_entities), ([1], n_relations)):
+        places = first_places(shuffled[:, columns].ravel(), size)
+        needed[places[places < n * len(columns)] // len(columns)] = True
+    free = order[~needed]
+    wanted = np.array([round(n * valid), round(n * test)])
+    if wanted.sum() > len(free):
+        first = round(len(free) * wanted[0] / wanted.sum())
+        warn(
+            f"only {counted(len(free), 'triple')} of {n:,} can be held out, not {wanted.sum():,}: "
+            "every entity and relation must keep one in train"
+        )
+        wanted = np.array([first, len(free) - first])
+    part = np.zeros(n, dtype=np.int8)
+    part[free[: wanted[0]]] = 1
+    part[free[wanted[0] : wanted.sum()]] = 2
+    return triples[part == 0], triples[part == 1], triples[part == 2]
 
 
 def first_places(ids: np.ndarray, n: int) -> np.ndarray:

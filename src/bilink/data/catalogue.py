@@ -7,15 +7,12 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bilink._files import user_cache
 from bilink._text import closest
-from bilink.data.folders import split_files
 from bilink.data.graph import SPLITS, Split
-from bilink.data.text import read_bytes
 from bilink.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,24 +28,19 @@ class Entry:
     entities: int
     relations: int
     triples: tuple[int, int, int]  # train, valid, test
-    sha256: tuple[str, str, str] | None  # of the uncompressed files, lines ending in LF
+    sha256: tuple[str, str, str] | None = None  # of the uncompressed files, lines ending in LF
     urls: tuple[str, ...] = ()  # archives that hold the splits; the first that works is used
     licence: str = "not stated"
 
 
-def _read_entries() -> dict[str, Entry]:
-    """The entries of ``catalogue.toml``, where lists are tuples."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    entries = {}
-    for name, values in tomllib.loads(text).items():
-        plain: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
-        entries[name] = Entry(**{"name": name, "sha256": None, **plain})
-    return entries
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in values.items()}
 
 
-ENTRIES: Mapping[str, Entry] = _read_entries()
+_TEXT = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+ENTRIES: Mapping[str, Entry] = {
+    name: Entry(name=name, **_tuples(values)) for name, values in tomllib.loads(_TEXT).items()
+}
 
 
 def entry(name: str) -> Entry:
@@ -65,11 +57,10 @@ def entry(name: str) -> Entry:
 def resolve(name: str) -> Path:
     """The folder of a graph: embedded, in ``$BILINK_DATA``, or in the cache of downloads."""
     known = entry(name)
+    if folder := _found(known):
+        return folder
     if known.name == "atlas":
-        return _embedded(known.name)
-    for folder in _places(known):
-        if folder.is_dir():
-            return folder
+        raise DataError("the embedded graph atlas is missing from this installation of bilink")
     if not known.urls:
         raise DataError(
             f"{known.name} cannot be downloaded; put it into a folder of that name and set "
@@ -82,12 +73,14 @@ def resolve(name: str) -> Path:
 
 def is_here(name: str) -> bool:
     """Whether the graph can be loaded without a download."""
-    known = entry(name)
-    return known.name == "atlas" or any(folder.is_dir() for folder in _places(known))
+    return _found(entry(name)) is not None
 
 
 def verify(name: str) -> Path:
     """The folder of a graph on this machine, after its checksums were compared."""
+    from bilink.data.folders import split_files
+    from bilink.data.text import read_bytes
+
     known, folder = entry(name), resolve(name)
     if known.sha256 is None:
         return folder
@@ -117,9 +110,9 @@ def get(name: str, *, progress: "Progress | None" = None) -> Path:
     expected = dict(zip(SPLITS, known.sha256, strict=True))
     datasets = user_cache() / "datasets"
     datasets.mkdir(parents=True, exist_ok=True)
+    archive = datasets / f"{known.name}.part"
     reasons = []
     for url in known.urls:
-        archive = datasets / f"{known.name}.part"
         try:
             fetch(url, archive, progress)
             splits = extract(archive, expected)
@@ -148,17 +141,14 @@ def _install(splits: Mapping[Split, bytes], folder: Path) -> Path:
     return folder
 
 
-def _places(known: Entry) -> list[Path]:
-    data = os.environ.get("BILINK_DATA")
-    return [*([Path(data) / known.name] if data else []), (user_cache() / "datasets") / known.name]
+def _found(known: Entry) -> Path | None:
+    places = [user_cache() / "datasets" / known.name]
+    if data := os.environ.get("BILINK_DATA"):
+        places.insert(0, Path(data) / known.name)
+    if known.name == "atlas":
+        places = [_embedded_folder(known.name)]
+    return next((folder for folder in places if folder.is_dir()), None)
 
 
 def _embedded_folder(name: str) -> Path:
-    return Path(str(resources.files("bilink.data") / name))
-
-
-def _embedded(name: str) -> Path:
-    folder = _embedded_folder(name)
-    if not folder.is_dir():
-        raise DataError(f"the embedded graph {name} is missing from this installation of bilink")
-    return folder
+    return Path(__file__).with_name(name)

@@ -11,7 +11,6 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from bilink.data.folders import split_of
 from bilink.data.graph import Split
@@ -25,10 +24,6 @@ TIMEOUT = 30.0  # seconds without a byte
 BLOCK = 1 << 16
 ARCHIVE_LIMIT = 256 << 20  # bytes; the largest archive of the catalogue has some 20 MB
 UNPACKED_LIMIT = 1 << 30
-
-
-class _Interrupted(Exception):
-    """The connection failed; another attempt may continue from here."""
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
@@ -51,7 +46,7 @@ def fetch(url: str, path: Path, progress: Progress | None = None) -> None:
             reason: Exception = error
             if error.code == 416:  # the part on disk does not fit the server's file
                 forget(path)
-        except (_Interrupted, OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException) as error:
             reason = error
     raise DataError(f"{url}: {reason} ({ATTEMPTS} attempts); try again later, it will go on")
 
@@ -73,10 +68,11 @@ def _attempt(url: str, path: Path, progress: Progress | None) -> None:
         request.add_header("If-Range", version)  # the whole file, if it has changed since
     opener = urllib.request.build_opener(_SafeRedirects)
     with opener.open(request, timeout=TIMEOUT) as answer:
-        resumed = answer.status == 206 and _range_start(answer.headers) == have
-        if answer.status == 206 and not resumed:
+        resumed = answer.status == 206
+        part = answer.headers.get("Content-Range", "")
+        if resumed and not part.startswith(f"bytes {have}-"):
             forget(path)
-            raise _Interrupted("the server sent another part than the one asked for")
+            raise ConnectionError("the server sent another part than the one asked for")
         have = have if resumed else 0
         length = answer.headers.get("Content-Length")
         total = have + int(length) if length and length.isdecimal() else None
@@ -84,28 +80,16 @@ def _attempt(url: str, path: Path, progress: Progress | None) -> None:
             raise DataError(f"{url}: {total:,} bytes are more than expected; not downloaded")
         _note_version(url, path, answer.headers)
         with path.open("ab" if resumed else "wb") as file:
-            done = _copy(answer, file, have, total, progress)
-    if done > ARCHIVE_LIMIT:
+            while have <= ARCHIVE_LIMIT and (block := answer.read(BLOCK)):
+                file.write(block)
+                have += len(block)
+                if progress:
+                    progress(have, total)
+    if have > ARCHIVE_LIMIT:
         forget(path)
         raise DataError(f"{url}: the server sends more than {ARCHIVE_LIMIT:,} bytes; stopped")
-    if total is not None and done < total:
-        raise _Interrupted(f"the connection ended after {done:,} of {total:,} bytes")
-
-
-def _copy(
-    source: IO[bytes], file: IO[bytes], done: int, total: int | None, progress: Progress | None
-) -> int:
-    while done <= ARCHIVE_LIMIT and (block := source.read(BLOCK)):
-        file.write(block)
-        done += len(block)
-        if progress:
-            progress(done, total)
-    return done
-
-
-def _range_start(headers: Mapping[str, str]) -> int | None:
-    start = headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
-    return int(start) if start.isdecimal() else None
+    if total is not None and have < total:
+        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
 
 
 def _note(path: Path) -> Path:
@@ -153,16 +137,13 @@ def extract(archive: Path, sha256: Mapping[Split, str]) -> dict[Split, bytes]:
                     data = tar.extractfile(member).read().replace(b"\r\n", b"\n")  # type: ignore[union-attr]
                     if hashlib.sha256(data).hexdigest() == sha256[split]:
                         splits[split] = data
+        if missing := [split for split in sha256 if split not in splits]:
+            names = " or ".join(missing)
+            raise DataError(f"the archive has no {names} split with the expected checksum")
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         forget(archive)
         raise DataError(f"the archive is corrupt: {error}") from None
     except DataError:
         forget(archive)
         raise
-    missing = [split for split in sha256 if split not in splits]
-    if missing:
-        forget(archive)
-        raise DataError(
-            f"the archive has no {' or '.join(missing)} split with the expected checksum"
-        )
     return splits

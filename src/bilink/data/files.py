@@ -1,11 +1,13 @@
 """One file of triples, in any of the formats that bilink reads."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from bilink._extras import needs
 from bilink._text import counted, shortened, warn
@@ -21,9 +23,6 @@ from bilink.data.text import (
 )
 from bilink.errors import DataError
 
-if TYPE_CHECKING:
-    import polars as pl
-
 NAMES = ("head", "relation", "tail")
 # The random name that the RDF parser gives to []: 128 bits in hexadecimal, without leading zeros.
 GENERATED = re.compile(r"[0-9a-f]{24,32}")
@@ -33,13 +32,13 @@ GENERATED = re.compile(r"[0-9a-f]{24,32}")
 class TripleTable:
     """The triples of one file as names, in file order."""
 
-    frame: "pl.DataFrame"  # string columns head, relation, tail
+    frame: pl.DataFrame  # string columns head, relation, tail
     labels: np.ndarray | None = None  # int8, +1 true and -1 false, where the file says so
 
     def __len__(self) -> int:
         return self.frame.height
 
-    def labelled(self, label: int) -> "pl.DataFrame":
+    def labelled(self, label: int) -> pl.DataFrame:
         """The triples with this label; without labels all are true."""
         if self.labels is None:
             return self.frame if label > 0 else self.frame.clear()
@@ -71,8 +70,6 @@ def read_triples(
 def _read_table(
     path: Path, columns: str | None, separator: str | None, header: bool | None
 ) -> TripleTable:
-    import polars as pl
-
     data = read_text(path)
     layout = detect(data, columns, separator, header)
     if layout is None:
@@ -87,7 +84,8 @@ def _read_table(
     frame = pl.DataFrame(
         [table.column(i, name) for i, name in zip(layout.order, NAMES, strict=True)]
     )
-    if not table.regular or _has_spaces_at_edges(frame):
+    spaced = ((x.str.starts_with(" ") | x.str.ends_with(" ")).any() for x in frame)
+    if not table.regular or any(spaced):
         _check_names(table, frame)
     if layout.truth is None:
         return TripleTable(frame)
@@ -98,48 +96,37 @@ def _read_table(
     return TripleTable(frame, labels)
 
 
-def _has_spaces_at_edges(frame: "pl.DataFrame") -> bool:
-    return any((x.str.starts_with(" ") | x.str.ends_with(" ")).any() for x in frame)
-
-
-def _check_names(table: TextTable, frame: "pl.DataFrame") -> None:
+def _check_names(table: TextTable, frame: pl.DataFrame) -> None:
     """Refuse empty names, and warn of spaces at their edges, which are easily a mistake."""
     raw, layout = np.frombuffer(table.data, dtype=np.uint8), table.layout
-    spaced, where = 0, -1
+    spaced, first = 0, len(raw)
     for column, name in zip(layout.order, NAMES, strict=True):
         starts = table.fields.starts[layout.header :, column]
         ends = table.fields.ends[layout.header :, column]
         empty = _missing(frame[name])
-        if empty.any():
-            more = f" ({counted(int(empty.sum()), 'line')} in all)" if empty.sum() > 1 else ""
+        if n := int(empty.sum()):
+            more = f" ({counted(n, 'line')} in all)" if n > 1 else ""
             raise DataError(
                 f"{table.place(int(starts[empty.argmax()]))}: the {name} is empty; give it a name "
                 f"or remove the line{more}"
             )
         edge = (raw[starts] == SPACE) | (raw[ends - 1] == SPACE)
         if edge.any():
-            first = int(starts[edge.argmax()])
-            spaced, where = spaced + int(edge.sum()), min(first, where) if spaced else first
+            spaced, first = spaced + int(edge.sum()), min(first, int(starts[edge.argmax()]))
     if spaced:
         warn(
-            f"{table.place(where)}: {counted(spaced, 'name')} with a space at the start or the "
+            f"{table.place(first)}: {counted(spaced, 'name')} with a space at the start or the "
             "end; the space is kept as a part of the name"
         )
 
 
-def _truth(values: "pl.Series") -> tuple[np.ndarray, int | None]:
+def _truth(values: pl.Series) -> tuple[np.ndarray, int | None]:
     """±1 as int8, and the first row that is neither."""
-    known = [(values == text).fill_null(False).to_numpy() for text in TRUTH]
-    fine = np.logical_or.reduce(known)
-    labels = np.zeros(len(values), dtype=np.int8)
-    for rows, sign in zip(known, TRUTH.values(), strict=True):
-        labels[rows] = sign
-    return labels, None if fine.all() else int((~fine).argmax())
+    labels = values.replace_strict(TRUTH, default=0, return_dtype=pl.Int8).fill_null(0).to_numpy()
+    return labels, None if labels.all() else int((labels == 0).argmax())
 
 
 def _read_parquet(path: Path, columns: str | None) -> TripleTable:
-    import polars as pl
-
     if path.is_dir() or not path.exists():
         raise DataError(f"{path}: {'a folder, not a file' if path.exists() else 'no such file'}")
     try:
@@ -149,10 +136,8 @@ def _read_parquet(path: Path, columns: str | None) -> TripleTable:
     return table_of_frame(table, str(path), columns)
 
 
-def table_of_frame(table: "pl.DataFrame", where: str, columns: str | None = None) -> TripleTable:
+def table_of_frame(table: pl.DataFrame, where: str, columns: str | None = None) -> TripleTable:
     """The triples of a data frame; columns by letters, by known names, or the first three."""
-    import polars as pl
-
     order = columns_by_letter(columns) if columns else columns_by_name(table.columns) or (0, 1, 2)
     if table.width <= max(order):
         raise DataError(
@@ -178,10 +163,35 @@ def table_of_frame(table: "pl.DataFrame", where: str, columns: str | None = None
     return TripleTable(frame)
 
 
-def _names(series: "pl.Series", name: str, where: str) -> "pl.Series":
-    """A column as strings, none of them missing."""
-    import polars as pl
+def table_in_memory(part: Any, where: str, columns: str | None) -> TripleTable | None:
+    """The triples of an iterable, an array or a data frame; None where there are none."""
+    if isinstance(part, pl.DataFrame):
+        frame = part
+    elif hasattr(part, "columns"):  # pandas, which bilink does not import
+        frame = pl.DataFrame({str(c): _strings(part[c], where) for c in part.columns})
+    else:
+        rows = part.tolist() if isinstance(part, np.ndarray) else list(part)
+        for i, row in enumerate(rows):
+            if isinstance(row, str) or len(row) != 3:
+                raise DataError(f"{where}: row {i + 1}: expected head, relation, tail: {row!r}")
+        fields = zip(*rows, strict=True) if rows else ((), (), ())
+        frame = pl.DataFrame({n: _strings(c, where) for n, c in zip(NAMES, fields, strict=True)})
+    return table_of_frame(frame, where, columns) if frame.height else None
 
+
+def _strings(values: Iterable[Any], where: str) -> Any:
+    values = list(values)
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{where}: row {i + 1}: names must be strings, not {value!r}")
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: a name is not valid Unicode: {error.object!r}") from None
+
+
+def _names(series: pl.Series, name: str, where: str) -> pl.Series:
+    """A column as strings, none of them missing."""
     try:
         names = series.cast(pl.String).alias(name)
     except pl.exceptions.PolarsError:
@@ -194,17 +204,15 @@ def _names(series: "pl.Series", name: str, where: str) -> "pl.Series":
     return names
 
 
-def _missing(names: "pl.Series") -> np.ndarray:
+def _missing(names: pl.Series) -> np.ndarray:
     """Which names are null or empty."""
-    return (names.is_null() | (names == "").fill_null(True)).to_numpy()
+    return (names.fill_null("") == "").to_numpy()
 
 
-def _read_rdf(path: Path, kind: str) -> "pl.DataFrame":
+def _read_rdf(path: Path, kind: str) -> pl.DataFrame:
     """The links of an RDF file; IRIs become plain strings, literals are left out with a warning."""
     with needs("pyoxigraph", extra="rdf", purpose=f"reading {path.name}"):
         import pyoxigraph as ox
-    import polars as pl
-
     form = {"nt": ox.RdfFormat.N_TRIPLES, "ttl": ox.RdfFormat.TURTLE}[kind]
     rows: list[tuple[str, str, str]] = []
     skipped = 0
@@ -231,5 +239,4 @@ def _read_rdf(path: Path, kind: str) -> "pl.DataFrame":
             f"{path}: left out {counted(skipped, 'triple')} whose object is a literal; "
             "links are between entities"
         )
-    schema = {"head": pl.String, "relation": pl.String, "tail": pl.String}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")

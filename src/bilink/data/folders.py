@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from bilink._text import shortened, warn
 from bilink.data.files import NAMES, TripleTable, read_triples
@@ -30,14 +31,14 @@ _DIGITS = 20  # more are no index; Python refuses to convert some thousands of t
 def read_folder(folder: Path, **options: Any) -> Folder:
     """The tables train, valid and test of ``folder``, and labels of entities and relations."""
     labels = _read_labels(folder, "entity"), _read_labels(folder, "relation")
-    if _is_libkge(folder):  # before plain files: such a folder often has train.txt as well
+    if (folder / "train.del").exists():  # as of LibKGE, which often has train.txt as well
         tables, *strings = _read_libkge(folder)
         return tables, labels[0] or strings[0], labels[1] or strings[1]
     files = split_files(folder)
     if "train" in files:
         tables = [read_triples(files[s], **options) if s in files else None for s in SPLITS]
         return tables, *labels
-    if _is_openke(folder):
+    if all((folder / f"{file}2id.txt").exists() for file in ("train", *KINDS)):
         return _read_openke(folder), *labels
     raise DataError(
         f"{folder}: there is no file train.txt in this folder (.tsv, .csv, .parquet, .nt and .ttl, "
@@ -75,16 +76,6 @@ def _read_labels(folder: Path, kind: str) -> Labels:
         if path.is_file():
             return dict(read_pairs(path))
     return {}
-
-
-def _is_libkge(folder: Path) -> bool:
-    """Whether ``folder`` has the files of a LibKGE dataset."""
-    return (folder / "train.del").exists()
-
-
-def _is_openke(folder: Path) -> bool:
-    """Whether ``folder`` has the files of an OpenKE benchmark."""
-    return all((folder / f"{f}2id.txt").exists() for f in ("train", *KINDS))
 
 
 def _read_libkge(folder: Path) -> Folder:
@@ -138,14 +129,14 @@ def _table(
     path: Path, names: Names, order: tuple[int, int, int], *, first_line: bool
 ) -> TripleTable | None:
     """The triples of a file of indexes, as names; None where there are none."""
-    import polars as pl
-
     if not path.exists():
         return None
-    data = _index_text(path, first_line)
-    separator = "\t" if b"\t" in data else " "
+    data = re.sub(rb"[ \t]+\n", b"\n", read_text(path))
+    if first_line:  # made blank, so that errors name the right line
+        data = b"\n" + _after_count(data, path)
     if not data.strip():
         return None
+    separator = "\t" if b"\t" in data else " "
     table = TextTable(data, Layout(separator, 3, False, order), path)
     series = []
     for name, i in zip(NAMES, order, strict=True):
@@ -157,14 +148,6 @@ def _table(
             raise DataError(f"{place}: there is no {kind} with the index {shortened(index)}")
         series.append(pl.Series(name, names[kind].tolist(), dtype=pl.String).gather(ids))
     return TripleTable(pl.DataFrame(series))
-
-
-def _index_text(path: Path, first_line: bool) -> bytes:
-    """The lines of a file of indexes; a count in the first line is checked and made blank."""
-    data = re.sub(rb"[ \t]+\n", b"\n", read_text(path))
-    if not first_line:
-        return data
-    return b"\n" + _after_count(data, path)
 
 
 def _after_count(data: bytes, path: Path) -> bytes:

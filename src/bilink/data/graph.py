@@ -13,6 +13,7 @@ from bilink.errors import DataError
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+FRACTIONS = (0.8, 0.1, 0.1)  # of train, valid and test, where a single file is split
 
 # By the side that is asked for: the columns of the given entity and of the answer.
 COLUMNS = {"head": (2, 0), "tail": (0, 2)}
@@ -30,6 +31,16 @@ def distinct(values: np.ndarray) -> np.ndarray:
     first = np.ones(len(values), dtype=bool)
     first[1:] = values[1:] != values[:-1]
     return values[first]
+
+
+def position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each wanted value stands among the sorted ones; -1 if it does not."""
+    if not len(sorted_values):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.searchsorted(sorted_values, wanted)
+    place[place == len(sorted_values)] = 0
+    place[sorted_values[place] != wanted] = -1
+    return place
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bilink.data.graph import COLUMNS, Graph, distinct, triple_keys
+from bilink.data.graph import COLUMNS, Graph, distinct, position, triple_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +39,9 @@ class KnownAnswers:
     def spans(self, given: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the answers of each (given, relation) start and stop in ``answers``."""
         wanted = given.astype(np.int64) * self.n_relations + relations
-        place = np.searchsorted(self.keys, wanted)
-        found = np.zeros(len(wanted), dtype=bool)
-        inside = place < len(self.keys)
-        found[inside] = self.keys[place[inside]] == wanted[inside]
-        place = np.where(found, place, 0)
-        start = np.where(found, self.offsets[place], 0)
-        stop = np.where(found, self.offsets[np.minimum(place + 1, len(self.offsets) - 1)], 0)
-        return start, stop
+        place = position(self.keys, wanted)
+        start = np.where(place < 0, 0, self.offsets[place])
+        return start, np.where(place < 0, 0, self.offsets[place + 1])
 
     def of_query(self, given: int, relation: int) -> np.ndarray:
         """The known answers of one query."""
@@ -83,9 +78,7 @@ class FactIndex(Mapping[str, KnownAnswers]):
         return distinct(self._by_relation(self._triples))
 
     def _by_relation(self, triples: np.ndarray) -> np.ndarray:
-        n = self._sizes[0]
-        heads, relations, tails = triples.T.astype(np.int64)
-        return (relations * n + heads) * n + tails
+        return triple_keys(triples[:, [1, 0, 2]], self._sizes[0], self._sizes[0])
 
     @property
     def count(self) -> int:
@@ -94,11 +87,7 @@ class FactIndex(Mapping[str, KnownAnswers]):
 
     def holds(self, triples: np.ndarray) -> np.ndarray:
         """Whether each of ``triples``, with ids of the same graph, is a fact."""
-        wanted = self._by_relation(triples)
-        if not self.count:
-            return np.zeros(len(wanted), dtype=bool)
-        place = np.minimum(np.searchsorted(self._keys, wanted), self.count - 1)
-        return self._keys[place] == wanted
+        return position(self._keys, self._by_relation(triples)) >= 0
 
     def pairs(self, relation: int) -> np.ndarray:
         """The distinct facts of one relation as sorted head · n + tail (int64)."""

@@ -4,14 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bilink._files import replacing
 from bilink.data import catalogue
-from bilink.data.building import FRACTIONS, build_graph
-from bilink.data.files import NAMES, TripleTable, read_triples, table_of_frame
-from bilink.data.folders import read_folder
-from bilink.data.graph import SPLITS, Graph
+from bilink.data.graph import FRACTIONS, SPLITS, Graph
 from bilink.errors import DataError
 
 
@@ -38,6 +33,11 @@ def load_graph(
         name = name or catalogue.entry(source).name
     if not path.is_dir() and not path.is_file():
         raise DataError(f"{path}: neither a file nor a folder; write the triples to a file first")
+    # Readers are imported when a graph is read: polars takes longer to load than all of data.
+    from bilink.data.building import build_graph
+    from bilink.data.files import read_triples
+    from bilink.data.folders import read_folder
+
     options: dict[str, Any] = {"columns": columns, "separator": separator, "header": header}
     if path.is_dir():
         name = name or path.resolve().name
@@ -68,43 +68,16 @@ def graph_from_triples(
     (n, 3), or a pandas or polars data frame.  Where only ``train`` is given it is split by ``seed``
     and ``fractions``; pass ``fractions=(1, 0, 0)`` to keep all of it for training.
     """
+    from bilink.data.building import build_graph
+    from bilink.data.files import table_in_memory
+
     parts = [train] if valid is None and test is None else [train, valid, test]
     tables = [
-        None if part is None else _table(part, f"{name} {split}", columns)
+        None if part is None else table_in_memory(part, f"{name} {split}", columns)
         for part, split in zip(parts, SPLITS, strict=False)
     ]
     labels = {"entity_labels": entity_labels, "relation_labels": relation_labels}
     return build_graph(tables, name=name, seed=seed, fractions=fractions, **labels)
-
-
-def _table(part: Any, where: str, columns: str | None) -> TripleTable | None:
-    import polars as pl
-
-    if isinstance(part, pl.DataFrame):
-        frame = part
-    elif hasattr(part, "columns"):  # pandas, which bilink does not import
-        frame = pl.DataFrame({str(c): _strings(part[c], where) for c in part.columns})
-    else:
-        rows = part.tolist() if isinstance(part, np.ndarray) else list(part)
-        for i, row in enumerate(rows):
-            if isinstance(row, str) or len(row) != 3:
-                raise DataError(f"{where}: row {i + 1}: expected head, relation, tail: {row!r}")
-        fields = zip(*rows, strict=True) if rows else ((), (), ())
-        frame = pl.DataFrame({n: _strings(c, where) for n, c in zip(NAMES, fields, strict=True)})
-    return table_of_frame(frame, where, columns) if frame.height else None
-
-
-def _strings(values: Iterable[Any], where: str) -> Any:
-    import polars as pl
-
-    values = list(values)
-    for i, value in enumerate(values):
-        if not isinstance(value, str):
-            raise DataError(f"{where}: row {i + 1}: names must be strings, not {value!r}")
-    try:
-        return pl.Series(values, dtype=pl.String)
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: a name is not valid Unicode: {error.object!r}") from None
 
 
 def write_graph_files(graph: Graph, folder: str | Path) -> None:

@@ -5,13 +5,12 @@ triple is plausible: (Vienna, capital of, Norway) rather than (Vienna, capital o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from bilink.data.graph import COLUMNS, SPLITS, Graph
-from bilink.data.index import FactIndex, KnownAnswers, known_answers
+from bilink.data.graph import COLUMNS, SPLITS, Graph, position
+from bilink.data.index import KnownAnswers, known_answers
 from bilink.errors import ConfigError, DataError
 
 Sides = Literal["random", "head", "tail", "both"]
@@ -48,15 +47,19 @@ def sample_negatives(
     true = np.concatenate([graph.train[:0], *(graph.split(split) for split in known)])
     train = known_answers(graph, ("train",))
     negatives = np.repeat(triples, 2 * count if sides == "both" else count, axis=0)
-    heads = _which_heads(len(negatives), count, sides, random)
+    if sides == "random":
+        heads = random.random(len(negatives)) < 0.5  # whether the head is replaced, else the tail
+    else:
+        pattern = {"head": [True], "tail": [False], "both": [True] * count + [False] * count}
+        heads = np.resize(pattern[sides], len(negatives))
     made = np.zeros(len(negatives), dtype=bool)
     for any_entity in (False, True) if plausible else (True,):
         for swapped in (False, True) if sides == "random" else (False,):
             for side, (_, column) in COLUMNS.items():
                 rows = np.flatnonzero(~made & (heads == ((side == "head") != swapped)))
                 if len(rows):
-                    pools = _Pools.of(graph, train, side, any_entity)
-                    drawn = _draw(pools, true, negatives[rows], random)
+                    pools = None if any_entity else train.positions
+                    drawn = _draw(graph, side, pools, true, negatives[rows], random)
                     rows, drawn = rows[drawn >= 0], drawn[drawn >= 0]
                     negatives[rows, column] = drawn
                     made[rows] = True
@@ -78,71 +81,44 @@ def _checked(graph: Graph, triples: np.ndarray) -> np.ndarray:
     return triples
 
 
-def _which_heads(n: int, count: int, sides: Sides, random: np.random.Generator) -> np.ndarray:
-    """For each of ``n`` negatives, whether its head is to be replaced, else its tail."""
-    if sides == "random":
-        return random.random(n) < 0.5
-    if sides == "both":
-        return np.resize([True] * count + [False] * count, n)
-    return np.full(n, sides == "head")
-
-
-@dataclass(frozen=True, eq=False)
-class _Pools:
-    """Where replacements of one side are drawn from: a pool for each relation, or one for all."""
-
-    side: str
-    n_entities: int
-    pool: np.ndarray  # of each relation
-    keys: np.ndarray  # pool · n_entities + entity, sorted, unique; then a larger one
-    starts: np.ndarray  # where each pool starts in keys, and where the last one stops
-
-    @classmethod
-    def of(cls, graph: Graph, train: FactIndex, side: str, any_entity: bool) -> "_Pools":
-        """The entities in this position of each relation in training, or one pool of them all."""
-        n, k = len(graph.entities), len(graph.relations)
-        if any_entity:
-            pool = np.zeros(k, dtype=np.int64)
-            entities, starts = np.arange(n), np.array([0, n])
-        else:
-            pool = 2 * np.arange(k, dtype=np.int64) + (side == "tail")
-            entities, starts = train.positions
-        pools = np.arange(len(starts) - 1)
-        keys = np.repeat(pools, np.diff(starts)) * n + entities
-        return cls(side, n, pool, np.append(keys, len(pools) * n), starts)
-
-    def with_places(self, triples: np.ndarray) -> np.ndarray:
-        """Those triples whose ``side`` is in its pool, with its place there instead of its id."""
-        column = COLUMNS[self.side][1]
-        pools = self.pool[triples[:, 1]]
-        wanted = pools * self.n_entities + triples[:, column]
-        at = np.searchsorted(self.keys, wanted)
-        inside = self.keys[at] == wanted
-        placed = triples[inside]
-        placed[:, column] = (at - self.starts[pools])[inside]
-        return placed
-
-
 def _draw(
-    pools: _Pools, true: np.ndarray, triples: np.ndarray, random: np.random.Generator
+    graph: Graph,
+    side: str,
+    positions: tuple[np.ndarray, np.ndarray] | None,
+    true: np.ndarray,
+    triples: np.ndarray,
+    random: np.random.Generator,
 ) -> np.ndarray:
     """For each triple an entity that makes none of ``true``; −1 where its pool has none left.
 
-    The k-th free place of a pool is k + the number of taken places before it, so that no draw is
-    rejected, however few places are free.
+    The pool of a relation is its position on ``side``; without ``positions``, one pool of all
+    entities serves all relations.  The k-th free place of a pool is k + the number of taken places
+    before it, so that no draw is rejected, however few places are free.
     """
-    n, relations = pools.n_entities, triples[:, 1]
-    asked = np.zeros(len(pools.pool), dtype=bool)
-    asked[relations] = True
-    placed = pools.with_places(true[asked[true[:, 1]]])
-    taken = KnownAnswers.of(placed, pools.side, n, len(pools.pool))
-    start, stop = taken.spans(triples[:, COLUMNS[pools.side][0]], relations)
-    pool = pools.pool[relations]
-    free = np.diff(pools.starts)[pool] - (stop - start)
+    n, n_relations = len(graph.entities), len(graph.relations)
+    given, column = COLUMNS[side]
+    if positions is None:
+        pool_of = np.zeros(n_relations, dtype=np.int64)
+        entities, starts = np.arange(n), np.array([0, n])
+    else:
+        pool_of = 2 * np.arange(n_relations, dtype=np.int64) + (side == "tail")
+        entities, starts = positions
+    # Of the true triples, those whose ``side`` is in its pool, with its place there as its id.
+    asked = np.zeros(n_relations, dtype=bool)
+    asked[triples[:, 1]] = True
+    true = true[asked[true[:, 1]]]
+    keys = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * n + entities
+    at = position(keys, pool_of[true[:, 1]] * n + true[:, column])
+    true, at = true[at >= 0], at[at >= 0]
+    true[:, column] = at - starts[pool_of[true[:, 1]]]
+    taken = KnownAnswers.of(true, side, n, n_relations)
+    start, stop = taken.spans(triples[:, given], triples[:, 1])
+    pool = pool_of[triples[:, 1]]
+    free = np.diff(starts)[pool] - (stop - start)
     k = random.integers(0, np.maximum(free, 1))
     # Taken place number i of a query (from 0) has answers[i] − i free places before it.
     first = np.repeat(taken.offsets[:-1], np.diff(taken.offsets))
     free_before = taken.answers - (np.arange(len(first)) - first)
     before = np.searchsorted(first * n + free_before, start * n + k, side="right") - start
-    place = pools.starts[pool] + k + np.where(stop > start, before, 0)
-    return np.where(free > 0, pools.keys[place] % n, -1)
+    place = starts[pool] + k + np.where(stop > start, before, 0)
+    return np.where(free > 0, np.append(entities, -1)[place], -1)

@@ -6,14 +6,13 @@ file repeats counts once.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
-from bilink.data.graph import SPLITS, Graph, Split, distinct
-
-if TYPE_CHECKING:
-    from scipy import sparse
+from bilink.data.graph import SPLITS, Graph, distinct, position
+from bilink.data.index import known_answers
 
 Category = Literal["1-1", "1-N", "N-1", "N-N"]
 CATEGORIES: tuple[Category, ...] = ("1-1", "1-N", "N-1", "N-N")
@@ -100,8 +99,8 @@ class GraphDescription:
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers, ready for JSON."""
         data = asdict(self)
-        data["relation_statistics"] = list(data["relation_statistics"])
-        data["related_relations"] = list(data["related_relations"])
+        for name in ("relation_statistics", "related_relations"):
+            data[name] = list(data[name])
         for split, leakage in self.leakage.items():
             data["leakage"][split]["share"] = leakage.share
         return data
@@ -112,8 +111,7 @@ def categories(graph: Graph) -> list[Category | None]:
 
     "1-N" has many tails per head: 1.5 or more on average (Bordes et al., 2013).
     """
-    triples, heads, tails = _sizes(_Index(graph))
-    return _categories(triples, heads, tails)
+    return _Facts(graph).categories()
 
 
 def symmetry(graph: Graph) -> list[float | None]:
@@ -123,13 +121,13 @@ def symmetry(graph: Graph) -> list[float | None]:
     is a training fact too.  Loops (h, h) do not count, because they are their own reverse in every
     relation; a relation without other facts has no symmetry (``None``).
     """
-    proper, returned = _proper(_Index(graph))
-    return _ratios(returned, proper)
+    facts = _Facts(graph)
+    return _ratios(facts.returned, facts.proper)
 
 
 def relation_statistics(graph: Graph) -> list[RelationStatistics]:
     """The statistics of every relation, by id."""
-    return _relation_statistics(graph, _Index(graph))
+    return _Facts(graph).statistics()
 
 
 def related_relations(graph: Graph, threshold: float = SIMILAR) -> list[RelatedRelations]:
@@ -138,7 +136,7 @@ def related_relations(graph: Graph, threshold: float = SIMILAR) -> list[RelatedR
     The common (head, tail) pairs must be a share of ``threshold`` of both relations' pairs.  That a
     relation is its own inverse is not listed here; see `symmetry`.
     """
-    return _related_relations(graph, _Index(graph), threshold)
+    return _Facts(graph).related(threshold)
 
 
 def leakage(graph: Graph, split: str = "test", threshold: float = SIMILAR) -> Leakage:
@@ -147,20 +145,17 @@ def leakage(graph: Graph, split: str = "test", threshold: float = SIMILAR) -> Le
     Relations count as symmetric, inverse or duplicate from a share of ``threshold`` of their
     training pairs on.
     """
-    index = _Index(graph)
-    return _leakage(graph, index, split, _related_relations(graph, index, threshold), threshold)
+    facts = _Facts(graph)
+    return facts.leakage(split, facts.related(threshold), threshold)
 
 
 def describe(graph: Graph) -> GraphDescription:
     """All statistics of a graph."""
-    index = _Index(graph)
-    statistics = _relation_statistics(graph, index)
-    related = _related_relations(graph, index, SIMILAR)
-    held_out: tuple[Split, ...] = ("valid", "test")
-    n, k = len(graph.entities), len(graph.relations)
-    seen = np.zeros(k, dtype=bool)
-    seen[graph.train[:, 1]] = True
-    mentioned = distinct(graph.triples[:, [0, 2]].ravel())
+    facts = _Facts(graph)
+    statistics, related = facts.statistics(), facts.related(SIMILAR)
+    indexes = {split: known_answers(graph, (split,)) for split in SPLITS}
+    held_out = {split: graph.split(split) for split in SPLITS[1:]}
+    n, k, distinct_triples = facts.n, facts.k, len(facts.relations)
     found = [relation.category for relation in statistics]
     return GraphDescription(
         name=graph.name,
@@ -168,26 +163,29 @@ def describe(graph: Graph) -> GraphDescription:
         entities=n,
         relations=k,
         triples={split: len(graph.split(split)) for split in SPLITS},
-        repeated={split: _repeated(graph, split) for split in SPLITS},
-        in_train={split: _in_train(graph, index, split) for split in held_out},
-        unseen_entities={split: _unseen_entities(graph, split) for split in held_out},
-        unseen_relations={
-            split: int(np.count_nonzero(~seen[np.unique(graph.split(split)[:, 1])]))
-            for split in held_out
+        repeated={split: len(graph.split(split)) - indexes[split].count for split in SPLITS},
+        in_train={s: int(indexes["train"].holds(rows).sum()) for s, rows in held_out.items()},
+        unseen_entities={
+            split: len(np.intersect1d(rows[:, [0, 2]], graph.unseen_entities))
+            for split, rows in held_out.items()
         },
-        unused_entities=n - len(mentioned),
+        unseen_relations={
+            split: len(np.setdiff1d(rows[:, 1], graph.train[:, 1]))
+            for split, rows in held_out.items()
+        },
+        unused_entities=n - len(distinct(graph.triples[:, [0, 2]].ravel())),
         negatives={split: len(part) for split, part in graph.negatives.items()},
-        density=len(index.relations) / (n * n * k) if n and k else 0.0,
-        mean_degree=2 * len(index.relations) / n if n else 0.0,
+        density=distinct_triples / (n * n * k) if n and k else 0.0,
+        mean_degree=2 * distinct_triples / n if n else 0.0,
         categories={category: found.count(category) for category in CATEGORIES},
-        symmetric_relations=int(_symmetric(index, SIMILAR).sum()),
+        symmetric_relations=int(facts.symmetric(SIMILAR).sum()),
         relation_statistics=tuple(statistics),
         related_relations=tuple(related),
-        leakage={split: _leakage(graph, index, split, related, SIMILAR) for split in held_out},
+        leakage={split: facts.leakage(split, related, SIMILAR) for split in held_out},
     )
 
 
-class _Index:
+class _Facts:
     """The distinct training triples, with a number for every (head, tail) pair.
 
     Unlike in `FactIndex`, a relation is a row of a sparse matrix over the numbered pairs, and the
@@ -195,93 +193,137 @@ class _Index:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.n = len(graph.entities)
-        self.k = len(graph.relations)
+        self.graph, self.n, self.k = graph, len(graph.entities), len(graph.relations)
         heads, relations, tails = graph.train.T.astype(np.int64)
         self._keys, pairs = np.unique(heads * self.n + tails, return_inverse=True)
-        self._codes = distinct(relations * self.pairs + pairs)
-        self.relations, self.forward = np.divmod(self._codes, max(self.pairs, 1))
-        self.heads, self.tails = np.divmod(self._keys[self.forward], max(self.n, 1))
-
-    @property
-    def pairs(self) -> int:
-        """How many (head, tail) pairs some relation connects."""
-        return len(self._keys)
+        self._codes = distinct(relations * len(self._keys) + pairs)
+        self.relations, self.pairs = np.divmod(self._codes, max(len(self._keys), 1))
+        self.heads, self.tails = np.divmod(self._keys[self.pairs], max(self.n, 1))
 
     def pair(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
         """The numbers of pairs; -1 for a pair that no training triple connects."""
-        return _position(self._keys, heads.astype(np.int64) * self.n + tails)
+        return position(self._keys, heads.astype(np.int64) * self.n + tails)
 
     def contains(self, relations: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         """Whether train has each relation between each pair."""
-        codes = relations.astype(np.int64) * self.pairs + pairs
-        return (pairs >= 0) & (_position(self._codes, codes) >= 0)
+        codes = relations.astype(np.int64) * len(self._keys) + pairs
+        return (pairs >= 0) & (position(self._codes, codes) >= 0)
 
+    @cached_property
+    def reversed_pairs(self) -> np.ndarray:
+        """The number of the pair (tail, head) of every triple."""
+        return self.pair(self.tails, self.heads)
 
-def _position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted value stands among the sorted ones; -1 if it does not."""
-    if not len(sorted_values):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.searchsorted(sorted_values, wanted)
-    place[place == len(sorted_values)] = 0
-    place[sorted_values[place] != wanted] = -1
-    return place
+    @cached_property
+    def triples(self) -> np.ndarray:
+        """How many triples every relation has."""
+        return self._count(self.relations)
 
+    @cached_property
+    def proper(self) -> np.ndarray:
+        """How many triples of every relation are no loops."""
+        return self._count(self.relations[self.heads != self.tails])
 
-def _sizes(index: _Index) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Triples, distinct heads and distinct tails of every relation."""
+    @cached_property
+    def returned(self) -> np.ndarray:
+        """How many triples of every relation are no loops and have a reverse."""
+        both = self.contains(self.relations, self.reversed_pairs)
+        return self._count(self.relations[both & (self.heads != self.tails)])
 
-    def count(ends: np.ndarray) -> np.ndarray:
-        width = max(index.n, 1)
-        return np.bincount(distinct(index.relations * width + ends) // width, minlength=index.k)
+    @cached_property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many distinct heads and tails every relation has."""
+        width = max(self.n, 1)
+        heads, tails = (
+            self._count(distinct(self.relations * width + entities) // width)
+            for entities in (self.heads, self.tails)
+        )
+        return heads, tails
 
-    triples = np.bincount(index.relations, minlength=index.k)
-    return triples, count(index.heads), count(index.tails)
+    def _count(self, relations: np.ndarray) -> np.ndarray:
+        return np.bincount(relations, minlength=self.k)
 
+    def symmetric(self, threshold: float) -> np.ndarray:
+        """Which relations have a `symmetry` of at least ``threshold``, and above 0."""
+        return (self.returned > 0) & (self.returned / np.maximum(self.proper, 1) >= threshold)
 
-def _categories(triples: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> list[Category | None]:
-    many_tails = triples >= MANY * heads
-    many_heads = triples >= MANY * tails
-    numbers = 2 * many_heads + many_tails  # the order of CATEGORIES
-    return [CATEGORIES[i] if n else None for i, n in zip(numbers, triples, strict=True)]
+    def categories(self) -> list[Category | None]:
+        many_tails, many_heads = (self.triples >= MANY * ends for ends in self.ends)
+        numbers = 2 * many_heads + many_tails  # the order of CATEGORIES
+        return [CATEGORIES[i] if n else None for i, n in zip(numbers, self.triples, strict=True)]
 
+    def statistics(self) -> list[RelationStatistics]:
+        heads, tails = self.ends
+        valid, test = (self._count(self.graph.split(split)[:, 1]) for split in SPLITS[1:])
+        rows = zip(
+            self.graph.relations.names,
+            *(counts.tolist() for counts in (self.triples, valid, test, heads, tails)),
+            _ratios(self.triples, heads),
+            _ratios(self.triples, tails),
+            self.categories(),
+            _ratios(self.returned, self.proper),
+            _ratios(self.triples - self.proper, self.triples),
+            strict=True,
+        )
+        return [RelationStatistics(i, *row) for i, row in enumerate(rows)]
 
-def _relation_statistics(graph: Graph, index: _Index) -> list[RelationStatistics]:
-    k = index.k
-    triples, heads, tails = _sizes(index)
-    proper, returned = _proper(index)
-    loops = triples - proper
-    held_out = [np.bincount(graph.split(split)[:, 1], minlength=k) for split in ("valid", "test")]
-    rows = zip(
-        graph.relations.names,
-        triples.tolist(),
-        *(counts.tolist() for counts in held_out),
-        heads.tolist(),
-        tails.tolist(),
-        _ratios(triples, heads),
-        _ratios(triples, tails),
-        _categories(triples, heads, tails),
-        _ratios(returned, proper),
-        _ratios(loops, triples),
-        strict=True,
-    )
-    return [RelationStatistics(i, *row) for i, row in enumerate(rows)]
+    def related(self, threshold: float) -> list[RelatedRelations]:
+        """Related relations from the products of relation × pair incidence matrices.
 
+        The products cost as much as there are pairs of relations on the same entities, which is far
+        less than comparing every relation with every other.
+        """
+        from scipy import sparse
 
-def _proper(index: _Index) -> tuple[np.ndarray, np.ndarray]:
-    """For every relation, how many triples are no loops, and how many of these have a reverse."""
-    proper = index.heads != index.tails
-    returned = index.contains(index.relations, index.pair(index.tails, index.heads))
-    return (
-        np.bincount(index.relations[proper], minlength=index.k),
-        np.bincount(index.relations[proper & returned], minlength=index.k),
-    )
+        def incidence(pairs: np.ndarray) -> sparse.csr_array:
+            known = pairs >= 0
+            ones = np.ones(np.count_nonzero(known), dtype=np.int64)
+            shape = self.k, len(self._keys)
+            return sparse.csr_array((ones, (self.relations[known], pairs[known])), shape=shape)
 
+        names = self.graph.relations.names
+        found: list[RelatedRelations] = []
+        kinds: dict[Literal["duplicate", "inverse"], np.ndarray]
+        kinds = {"duplicate": self.pairs, "inverse": self.reversed_pairs}
+        for kind, pairs in kinds.items():
+            common = sparse.triu(incidence(self.pairs) @ incidence(pairs).T, k=1, format="coo")
+            ends = common.row, common.col
+            shares = [common.data / self.triples[relations] for relations in ends]
+            alike = np.minimum(*shares) >= threshold
+            for first, second, *more in zip(
+                *(column[alike].tolist() for column in (*ends, common.data, *shares)), strict=True
+            ):
+                both = names[first], names[second]
+                found.append(RelatedRelations(kind, first, second, *both, *more))
+        return sorted(found, key=lambda pair: (pair.kind, pair.first, pair.second))
 
-def _symmetric(index: _Index, threshold: float) -> np.ndarray:
-    """Which relations have a `symmetry` of at least ``threshold``, and above 0."""
-    proper, returned = _proper(index)
-    return (returned > 0) & (returned / np.maximum(proper, 1) >= threshold)
+    def leakage(self, split: str, related: Sequence[RelatedRelations], threshold: float) -> Leakage:
+        from scipy import sparse
+
+        heads, relations, tails = self.graph.split(split).T
+        forward, backward = self.pair(heads, tails), self.pair(tails, heads)
+
+        def answered(kind: str, pairs: np.ndarray) -> np.ndarray:
+            """Whether a related relation connects the pair of each triple in train."""
+            rows = [(pair.first, pair.second) for pair in related if pair.kind == kind]
+            ones = np.ones(len(rows), dtype=np.int8)
+            places = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+            half = sparse.csr_array((ones, tuple(places)), shape=(self.k, self.k))
+            triple, partner = (half + half.T).tocsr()[relations].nonzero()
+            hit = self.contains(partner, pairs[triple])
+            return np.bincount(triple[hit], minlength=len(relations)) > 0
+
+        symmetric = self.symmetric(threshold)[relations] & (heads != tails)
+        symmetric &= self.contains(relations, backward)
+        inverse, duplicate = answered("inverse", backward), answered("duplicate", forward)
+        return Leakage(
+            split=split,
+            triples=len(relations),
+            symmetric=int(symmetric.sum()),
+            inverse=int(inverse.sum()),
+            duplicate=int(duplicate.sum()),
+            answered=int((symmetric | inverse | duplicate).sum()),
+        )
 
 
 def _ratios(parts: np.ndarray, wholes: np.ndarray) -> list[float | None]:
@@ -289,107 +331,3 @@ def _ratios(parts: np.ndarray, wholes: np.ndarray) -> list[float | None]:
         part / whole if whole else None
         for part, whole in zip(parts.tolist(), wholes.tolist(), strict=True)
     ]
-
-
-def _related_relations(graph: Graph, index: _Index, threshold: float) -> list[RelatedRelations]:
-    """Related relations from the products of relation × pair incidence matrices.
-
-    The products cost as much as there are pairs of relations on the same entities, which is far
-    less than comparing every relation with every other.
-    """
-    from scipy import sparse
-
-    backward = index.pair(index.tails, index.heads)
-    forward_rows = _incidence(index, index.forward)
-    sizes = np.bincount(index.relations, minlength=index.k)
-    found: list[RelatedRelations] = []
-    kinds: tuple[tuple[Literal["duplicate", "inverse"], np.ndarray], ...] = (
-        ("duplicate", index.forward),
-        ("inverse", backward),
-    )
-    for kind, pairs in kinds:
-        common = sparse.triu(forward_rows @ _incidence(index, pairs).T, k=1).tocoo()
-        share_of_first = common.data / sizes[common.row]
-        share_of_second = common.data / sizes[common.col]
-        alike = (common.data > 0) & (np.minimum(share_of_first, share_of_second) >= threshold)
-        for i in np.flatnonzero(alike):
-            first, second = int(common.row[i]), int(common.col[i])
-            found.append(
-                RelatedRelations(
-                    kind,
-                    first,
-                    second,
-                    graph.relations.names[first],
-                    graph.relations.names[second],
-                    int(common.data[i]),
-                    float(share_of_first[i]),
-                    float(share_of_second[i]),
-                )
-            )
-    return sorted(found, key=lambda pair: (pair.kind, pair.first, pair.second))
-
-
-def _incidence(index: _Index, pairs: np.ndarray) -> "sparse.csr_array":
-    """The relation × pair matrix with a one for every distinct triple whose pair has a number."""
-    from scipy import sparse
-
-    known = pairs >= 0
-    ones = np.ones(int(known.sum()), dtype=np.int64)
-    places = (index.relations[known], pairs[known])
-    return sparse.coo_array((ones, places), shape=(index.k, index.pairs)).tocsr()
-
-
-def _leakage(
-    graph: Graph, index: _Index, split: str, related: Sequence[RelatedRelations], threshold: float
-) -> Leakage:
-    heads, relations, tails = graph.split(split).T
-    forward, backward = index.pair(heads, tails), index.pair(tails, heads)
-    symmetric = _symmetric(index, threshold)[relations] & (heads != tails)
-    symmetric &= index.contains(relations, backward)
-    inverse = _answered(index, relations, backward, _partners(related, "inverse"))
-    duplicate = _answered(index, relations, forward, _partners(related, "duplicate"))
-    return Leakage(
-        split=split,
-        triples=len(relations),
-        symmetric=int(symmetric.sum()),
-        inverse=int(inverse.sum()),
-        duplicate=int(duplicate.sum()),
-        answered=int((symmetric | inverse | duplicate).sum()),
-    )
-
-
-def _partners(related: Sequence[RelatedRelations], kind: str) -> np.ndarray:
-    """The related relations as rows (relation, other), both ways, sorted."""
-    rows = [(pair.first, pair.second) for pair in related if pair.kind == kind]
-    both = np.array(rows + [(b, a) for a, b in rows], dtype=np.int64).reshape(-1, 2)
-    return both[np.argsort(both[:, 0], kind="stable")]
-
-
-def _answered(
-    index: _Index, relations: np.ndarray, pairs: np.ndarray, partners: np.ndarray
-) -> np.ndarray:
-    """Whether a partner of its relation connects the pair of each triple in train."""
-    start = np.searchsorted(partners[:, 0], relations, side="left")
-    number = np.searchsorted(partners[:, 0], relations, side="right") - start
-    # One row per triple and partner: the triple, and the place of the partner in the table.
-    triple = np.repeat(np.arange(len(relations)), number)
-    place = np.arange(len(triple)) + np.repeat(start - (np.cumsum(number) - number), number)
-    hit = index.contains(partners[place, 1], pairs[triple])
-    return np.bincount(triple[hit], minlength=len(relations)) > 0
-
-
-def _repeated(graph: Graph, split: str) -> int:
-    triples = graph.split(split)
-    order = triples[np.lexsort(triples.T)]
-    return int((order[1:] == order[:-1]).all(axis=1).sum())
-
-
-def _in_train(graph: Graph, index: _Index, split: str) -> int:
-    heads, relations, tails = graph.split(split).T
-    return int(index.contains(relations, index.pair(heads, tails)).sum())
-
-
-def _unseen_entities(graph: Graph, split: str) -> int:
-    unseen = np.zeros(len(graph.entities), dtype=bool)
-    unseen[graph.unseen_entities] = True
-    return int(unseen[np.unique(graph.split(split)[:, [0, 2]])].sum())

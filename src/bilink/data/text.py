@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from bilink._text import counted, shortened
 from bilink.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NEWLINE, QUOTE, SPACE = 10, 34, 32
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
@@ -139,7 +137,10 @@ def detect(
 
     None where no separator gives any line the right number of fields.
     """
-    lines = _sample(data)
+    lines = data[:SAMPLE_BYTES].decode(errors="ignore").split("\n")
+    if len(data) > SAMPLE_BYTES:
+        lines.pop()  # it may be cut
+    lines = [line for line in lines if line][:SAMPLE_LINES]
     candidates = [separator_character(separator)] if separator else list(SEPARATORS.values())
     tabbed = any("\t" in line for line in lines)
     if tabbed and not separator:
@@ -147,13 +148,6 @@ def detect(
     layouts = [_layout(lines, character, columns, header) for character in candidates]
     best = max(layouts, key=lambda layout: layout.share)  # the first of the best
     return best if best.share or separator or tabbed else None
-
-
-def _sample(data: bytes) -> list[str]:
-    lines = data[:SAMPLE_BYTES].decode(errors="ignore").split("\n")
-    if len(data) > SAMPLE_BYTES:
-        lines.pop()  # it may be cut
-    return [line for line in lines if line][:SAMPLE_LINES]
 
 
 def _layout(lines: list[str], separator: str, columns: str | None, header: bool | None) -> Layout:
@@ -164,7 +158,11 @@ def _layout(lines: list[str], separator: str, columns: str | None, header: bool 
     width = len(columns) if columns else len(rows[0]) if named else 3
     truth = None
     if named and not columns:
-        truth = _truth_by_name(rows[0], body)
+        for i, name in enumerate(map(_fold, rows[0])):
+            values = {row[i] for row in body if len(row) > i}
+            if name in ("label", "truth", "y") and values and values <= TRUTH.keys():
+                truth = i
+                break
     elif sum(len(row) == width + 1 and row[-1] in TRUTH for row in body) * 2 > len(body):
         truth, width = width, width + 1
     share = sum(len(row) == width for row in rows) / len(rows) if rows else 0.0
@@ -180,37 +178,31 @@ def _split(lines: list[str], separator: str) -> list[list[str]]:
         return []
 
 
-def _truth_by_name(names: Sequence[str], body: list[list[str]]) -> int | None:
-    """The position of a column called "label" whose values are all ±1."""
-    for i, name in enumerate(names):
-        if _fold(name) in ("label", "truth", "y"):
-            values = {row[i] for row in body if len(row) > i}
-            if values and values <= TRUTH.keys():
-                return i
-    return None
-
-
 def columns_by_name(names: Sequence[str]) -> tuple[int, int, int] | None:
     """Positions of head, relation and tail in a header, or None where the names are not known."""
-    places: dict[str, list[int]] = {"h": [], "r": [], "t": []}
-    for i, name in enumerate(names):
-        if role := ROLES.get(_fold(name)):
-            places[role].append(i)
-    if not places["r"] and len(names) == 3 and "label" in map(_fold, names):
-        places["r"] = [i for i, name in enumerate(names) if _fold(name) == "label"]
-    if all(len(found) == 1 for found in places.values()):
-        return places["h"][0], places["r"][0], places["t"][0]
-    return None
+    folded = [_fold(name) for name in names]
+    letters = "".join(ROLES.get(name, "_") for name in folded)
+    if "r" not in letters and len(names) == 3 and "label" in folded:
+        at = folded.index("label")
+        letters = f"{letters[:at]}r{letters[at + 1 :]}"
+    return _places(letters)
 
 
 def columns_by_letter(columns: str) -> tuple[int, int, int]:
     """Positions of head, relation and tail from letters: "htr"; "_" is a column to pass over."""
-    if sorted(columns.replace("_", "")) != ["h", "r", "t"]:
-        raise ConfigError(
-            f"columns must name h, r and t once each, with _ for a column to pass over, "
-            f'for example "hrt" or "htr_", not {columns!r}'
-        )
-    return columns.index("h"), columns.index("r"), columns.index("t")
+    if places := _places(columns):
+        return places
+    raise ConfigError(
+        f"columns must name h, r and t once each, with _ for a column to pass over, "
+        f'for example "hrt" or "htr_", not {columns!r}'
+    )
+
+
+def _places(letters: str) -> tuple[int, int, int] | None:
+    """The positions of h, r and t, if each of them is there once, and nothing else but _."""
+    if sorted(letters.replace("_", "")) != ["h", "r", "t"]:
+        return None
+    return letters.index("h"), letters.index("r"), letters.index("t")
 
 
 def separator_character(separator: str) -> str:
@@ -227,80 +219,12 @@ def _fold(name: str) -> str:
     return name.strip().lstrip(":").casefold().replace(" ", "_")
 
 
-@dataclass(frozen=True)
-class Fields:
+class Fields(NamedTuple):
     """Where the fields of a text start and end; blank lines are left out."""
 
     starts: np.ndarray  # (rows, width) offsets
     ends: np.ndarray
     blanks: np.ndarray  # offsets of the newlines of blank lines
-
-
-def cut(data: bytes, separator: str, width: int, path: Path) -> Fields:
-    """Cut ``data`` into fields; a line with another number of them is an error that names it."""
-    raw = np.frombuffer(data, dtype=np.uint8)
-    edges = raw == NEWLINE
-    edges |= raw == ord(separator)
-    if separator in QUOTING and b'"' in data:
-        edges &= ~_inside_quotes(data, raw, edges, path)
-    ends = np.flatnonzero(edges)
-    del edges
-    starts = np.empty_like(ends)
-    starts[0], starts[1:] = 0, ends[:-1] + 1
-    last = np.flatnonzero(raw[ends] == NEWLINE)  # the field that closes each line
-    widths = np.diff(last, prepend=-1)
-    blank = (widths == 1) & (starts[last] == ends[last])
-    bad = np.flatnonzero((widths != width) & ~blank)
-    if len(bad):
-        row = bad[0]
-        line = slice(starts[last[row] - widths[row] + 1], ends[last[row]])
-        raise _wrong_width(data, line, separator, width, int(widths[row]), len(bad) - 1, path)
-    blanks = ends[last[blank]]
-    if len(blanks):
-        starts, ends = np.delete(starts, last[blank]), np.delete(ends, last[blank])
-    return Fields(starts.reshape(-1, width), ends.reshape(-1, width), blanks)
-
-
-def _wrong_width(
-    data: bytes, line: slice, separator: str, width: int, found: int, more: int, path: Path
-) -> DataError:
-    expected = "head, relation and tail" if width == 3 else f"{width} columns"
-    named = {"\t": "tabs", ",": "commas", ";": "semicolons", " ": "spaces"}
-    if found > width:
-        remedy = "If there are more columns, name them, for example --columns hrt_"
-    elif separator == "\t":
-        remedy = "If the columns are separated by spaces, pass --separator space"
-    else:
-        remedy = "If the columns are separated by something else, pass it as --separator"
-    return DataError(
-        f"{path}:{line_at(data, line.start)}: expected {expected} separated by "
-        f"{named.get(separator, repr(separator))}, found {counted(found, 'field')}: "
-        f"{shortened(data[line].decode(), 120)}"
-        + (f" (and {counted(more, 'more line')} like it)" if more else "")
-        + f". {remedy}."
-    )
-
-
-def _inside_quotes(data: bytes, raw: np.ndarray, edges: np.ndarray, path: Path) -> np.ndarray:
-    """Which bytes stand inside double quotes; a doubled quote leaves and enters again.
-
-    A quote must open at the start of a field and close at its end: a stray one would silently
-    swallow the separators after it.
-    """
-    inside = np.bitwise_xor.accumulate((raw == QUOTE).view(np.uint8)).view(bool)
-    quotes = np.flatnonzero(raw == QUOTE)
-    opens = inside[quotes]
-    before, after = quotes - 1, np.minimum(quotes + 1, len(raw) - 1)
-    starts_field = (quotes == 0) | edges[before] | (raw[before] == QUOTE)
-    ends_field = edges[after] | (raw[after] == QUOTE)
-    stray = np.flatnonzero(~np.where(opens, starts_field, ends_field))
-    if len(stray) or inside[-1]:
-        at = int(quotes[stray[0]] if len(stray) else quotes[opens][-1])
-        raise DataError(
-            f"{path}:{line_at(data, at)}: a double quote stands inside a field or is never closed. "
-            'Write the field in double quotes and each quote in it twice: "a ""b"" c".'
-        )
-    return inside
 
 
 class TextTable:
@@ -314,10 +238,14 @@ class TextTable:
 
     def __init__(self, data: bytes, layout: Layout, path: Path):
         self.data, self.layout, self.path = data, layout, path
-        columns = None
-        if layout.separator not in QUOTING or b'"' not in data:
-            columns = _columns(data, layout)
-        self.regular = columns is not None and _is_regular(data, columns, layout)
+        self._quoted = layout.separator in QUOTING and b'"' in data
+        columns = None if self._quoted else _columns(data, layout)
+        self.regular = (
+            columns is not None
+            and columns.height == data.count(b"\n")
+            and columns.height * (layout.width - 1) == data.count(layout.separator.encode())
+            and not any(column.has_nulls() for column in columns)
+        )
         if not self.regular:
             if len(self.fields.blanks):
                 data = np.delete(np.frombuffer(data, np.uint8), self.fields.blanks).tobytes()
@@ -326,12 +254,7 @@ class TextTable:
             raise DataError(f"{path}: the text cannot be read as a table")
         self.columns = columns.slice(int(layout.header))
 
-    @cached_property
-    def fields(self) -> Fields:
-        """Where the fields are; those of the header are the first row."""
-        return cut(self.data, self.layout.separator, self.layout.width, self.path)
-
-    def column(self, i: int, name: str) -> "pl.Series":
+    def column(self, i: int, name: str) -> pl.Series:
         """Column ``i`` under another name."""
         return self.columns.to_series(i).alias(name)
 
@@ -345,11 +268,77 @@ class TextTable:
         start, end = int(self.fields.starts[at]), int(self.fields.ends[at])
         return self.place(start), self.data[start:end].decode()
 
+    @cached_property
+    def fields(self) -> Fields:
+        """Where the fields are; those of the header are the first row.
 
-def _columns(data: bytes, layout: Layout) -> "pl.DataFrame | None":
+        A line with another number of fields than the table has columns is an error.
+        """
+        width = self.layout.width
+        raw = np.frombuffer(self.data, dtype=np.uint8)
+        edges = raw == NEWLINE
+        edges |= raw == ord(self.layout.separator)
+        if self._quoted:
+            edges &= ~self._inside_quotes(raw, edges)
+        ends = np.flatnonzero(edges)
+        del edges
+        starts = np.empty_like(ends)
+        starts[0], starts[1:] = 0, ends[:-1] + 1
+        last = np.flatnonzero(raw[ends] == NEWLINE)  # the field that closes each line
+        widths = np.diff(last, prepend=-1)
+        blank = (widths == 1) & (starts[last] == ends[last])
+        bad = np.flatnonzero((widths != width) & ~blank)
+        if len(bad):
+            row = bad[0]
+            line = slice(starts[last[row] - widths[row] + 1], ends[last[row]])
+            raise self._wrong_width(line, int(widths[row]), len(bad) - 1)
+        blanks = ends[last[blank]]
+        if len(blanks):
+            starts, ends = np.delete(starts, last[blank]), np.delete(ends, last[blank])
+        return Fields(starts.reshape(-1, width), ends.reshape(-1, width), blanks)
+
+    def _wrong_width(self, line: slice, found: int, more: int) -> DataError:
+        separator, width = self.layout.separator, self.layout.width
+        expected = "head, relation and tail" if width == 3 else f"{width} columns"
+        named = {"\t": "tabs", ",": "commas", ";": "semicolons", " ": "spaces"}
+        if found > width:
+            remedy = "If there are more columns, name them, for example --columns hrt_"
+        elif separator == "\t":
+            remedy = "If the columns are separated by spaces, pass --separator space"
+        else:
+            remedy = "If the columns are separated by something else, pass it as --separator"
+        return DataError(
+            f"{self.place(line.start)}: expected {expected} separated by "
+            f"{named.get(separator, repr(separator))}, found {counted(found, 'field')}: "
+            f"{shortened(self.data[line].decode(), 120)}"
+            + (f" (and {counted(more, 'more line')} like it)" if more else "")
+            + f". {remedy}."
+        )
+
+    def _inside_quotes(self, raw: np.ndarray, edges: np.ndarray) -> np.ndarray:
+        """Which bytes stand inside double quotes; a doubled quote leaves and enters again.
+
+        A quote must open at the start of a field and close at its end: a stray one would silently
+        swallow the separators after it.
+        """
+        inside = np.bitwise_xor.accumulate((raw == QUOTE).view(np.uint8)).view(bool)
+        quotes = np.flatnonzero(raw == QUOTE)
+        opens = inside[quotes]
+        before, after = quotes - 1, np.minimum(quotes + 1, len(raw) - 1)
+        starts_field = (quotes == 0) | edges[before] | (raw[before] == QUOTE)
+        ends_field = edges[after] | (raw[after] == QUOTE)
+        stray = np.flatnonzero(~np.where(opens, starts_field, ends_field))
+        if len(stray) or inside[-1]:
+            at = int(quotes[stray[0]] if len(stray) else quotes[opens][-1])
+            raise DataError(
+                f"{self.place(at)}: a double quote stands inside a field or is never closed. "
+                'Write the field in double quotes and each quote in it twice: "a ""b"" c".'
+            )
+        return inside
+
+
+def _columns(data: bytes, layout: Layout) -> pl.DataFrame | None:
     """All columns as strings; a given schema keeps polars from seeing numbers or nulls."""
-    import polars as pl
-
     if data.startswith(BOM):  # a part of the first name; polars would take it for a mark
         data = BOM + data
     try:
@@ -362,11 +351,3 @@ def _columns(data: bytes, layout: Layout) -> "pl.DataFrame | None":
         )
     except pl.exceptions.PolarsError:
         return None
-
-
-def _is_regular(data: bytes, table: "pl.DataFrame", layout: Layout) -> bool:
-    """Whether each line of ``data``, which has no quotes, is a row with all its fields."""
-    lines = data.count(b"\n")
-    separators = data.count(layout.separator.encode())
-    regular = table.height == lines and separators == lines * (layout.width - 1)
-    return regular and not any(column.has_nulls() for column in table)

@@ -65,7 +65,12 @@ class Vocabulary:
                 f"{text!r} is the label of {len(candidates)} {self._plural}: {some}"
                 f"{', …' if len(candidates) > 5 else ''}. Use one of these names instead."
             )
-        raise DataError(f"unknown {self.kind} {shortened(text)}{self._did_you_mean(text)}")
+        if close := closest(text, [*self.names, *self._ids_by_label]):
+            hint = f"did you mean {' or '.join(map(shortened, close))}?"
+        else:
+            some = ", ".join(map(shortened, self.names[:3]))
+            hint = f"the graph has {len(self):,} {self._plural}, for example {some}"
+        raise DataError(f"unknown {self.kind} {shortened(text)}; {hint}")
 
     def find_all(self, texts: Iterable[str]) -> np.ndarray:
         """The ids of many names, as int32."""
@@ -90,14 +95,6 @@ class Vocabulary:
     @property
     def _plural(self) -> str:
         return "entities" if self.kind == "entity" else f"{self.kind}s"
-
-    def _did_you_mean(self, text: str) -> str:
-        close = closest(text, [*self.names, *self._ids_by_label])
-        if not close:
-            return f"; the graph has {len(self):,} {self._plural}, for example " + ", ".join(
-                shortened(name) for name in self.names[:3]
-            )
-        return "; did you mean " + " or ".join(shortened(name) for name in close) + "?"
 
 
 class _SearchIndex:

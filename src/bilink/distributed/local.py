@@ -5,8 +5,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from multiprocessing import connection
 from typing import Any
 
@@ -35,14 +34,9 @@ class LocalExecutor(Executor):
         """The number of processes."""
         return self._workers
 
-    @contextmanager
-    def start(self, function: Job) -> Iterator[Pool]:
+    def start(self, function: Job) -> AbstractContextManager[Pool]:
         """Processes for ``function``, each started when it is needed."""
-        pool = _LocalPool(function, self._workers, self.threads)
-        try:
-            yield pool
-        finally:
-            pool.close()
+        return closing(_LocalPool(function, self._workers, self.threads))
 
 
 class _Worker:
@@ -59,13 +53,6 @@ class _Worker:
     def send(self, task: int, *argument: Any) -> None:
         with suppress(*_GONE):  # a dead process is noticed at the next read
             self.pipe.send((task, *argument))
-
-    def cause_of_death(self) -> str:
-        self.process.join()
-        code = self.process.exitcode or 0
-        if code < 0:
-            return f"its process was killed by signal {-code}"
-        return f"its process ended with exit code {code}"
 
 
 class _LocalPool:
@@ -122,7 +109,10 @@ class _LocalPool:
             del self._busy[task]
             self._vacancies += 1
             worker.pipe.close()
-            return Event(task, "lost", worker.cause_of_death())
+            worker.process.join()
+            code = worker.process.exitcode or 0
+            end = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            return Event(task, "lost", f"its process {end}")
         if kind != "report":
             self._idle.append(self._busy.pop(task))
         return Event(task, kind, value)

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from bilink._extras import needs
@@ -42,11 +42,8 @@ class RayExecutor(Executor):
                     f"no machine of the cluster has {self.threads} CPUs, at most {largest:.0f}; "
                     "set threads to what one machine has"
                 )
-            pool = _RayPool(self._ray, function, self.threads)
-            try:
+            with closing(_RayPool(self._ray, function, self.threads)) as pool:
                 yield pool
-            finally:
-                pool.close()
 
     @contextmanager
     def _connected(self) -> Iterator[None]:

@@ -4,12 +4,4 @@ from bilink.search.loop import SearchProgress, SearchResult, search
 from bilink.search.space import Space, make_space, read_space
 from bilink.search.trials import Trial
 
-__all__ = [
-    "SearchProgress",
-    "SearchResult",
-    "Space",
-    "Trial",
-    "make_space",
-    "read_space",
-    "search",
-]
+__all__ = ["SearchProgress", "SearchResult", "Space", "Trial", "make_space", "read_space", "search"]

@@ -18,13 +18,13 @@ from bilink.distributed.executor import LOSSES, Event, Executor, Pool
 from bilink.distributed.local import LocalExecutor
 from bilink.errors import DataError, RunError, TrainingError
 from bilink.runs.folder import RunFolder
-from bilink.runs.job import prepare
 from bilink.runs.trained import TrainedRun
 from bilink.search import report
-from bilink.search.space import Space, preset_of, split_settings
+from bilink.search.space import Space
 from bilink.search.trials import (
     Trial,
     Trials,
+    job_of,
     require_optuna,
     run_trial,
     storage_errors,
@@ -103,19 +103,27 @@ def search(
     folder = Path(out)
     with _opened(folder, graph, space, source), storage_errors(folder):
         trials = Trials(folder, space)
-        on_progress(_progress(trials, space))
+        on_progress(_progress(trials))
         with executor.start(partial(run_trial, graph)) as pool:
-            _Loop(trials, space, pool, executor, folder, on_progress).run(should_stop)
-        ranked, run = trials.complete(), None
+            _Loop(trials, pool, executor, folder, on_progress).run(should_stop)
+        ranked = trials.complete()
+        run: TrainedRun | None = None
         if ranked and trials.ended() == len(trials.all()) >= space.wanted:
-            run = _train_winner(graph, ranked[0], folder / BEST, source, on_epoch, should_stop)
-            run = None if run.stopped == INTERRUPTED else run
+            # The best settings are trained again; a run that is there already is gone on with.
+            job = job_of(graph, ranked[0].settings)
+            job = replace(job, config=replace(job.config, data=source))
+            run = job.run_or_read(folder / BEST, on_epoch=on_epoch, should_stop=should_stop)
+            if run.stopped == INTERRUPTED:
+                run = None
+            elif run.calibration() is None:
+                run.calibrate_if_possible()
         winner = validation_metrics(run) if run else None
-        found = report.write(folder, graph, source, space, trials, winner)
+        found = report.write(folder, graph, source, trials, winner)
     if not ranked and trials.ended() >= space.wanted:
+        cause = next((f", the first being: {t.cause}" for t in trials.all() if t.cause), "")
         raise TrainingError(
             f"none of the {trials.ended()} trials was completed; {folder / 'report.md'} "
-            f"lists the causes{_first_cause(trials)}"
+            f"lists the causes{cause}"
         )
     return SearchResult(found, ranked[0] if ranked else None, run)
 
@@ -139,19 +147,16 @@ def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any])
     with RunFolder(folder).locked():
         if not path.exists():
             write_text(path, tomli_w.dumps(description))
-        elif _identity(_read_description(path)) != _identity(description):
+        try:
+            former = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise RunError(f"{path} cannot be read: {error}") from None
+        if _identity(former) != _identity(description):
             raise RunError(
                 f"{folder} holds another search: {path} has another graph or another space "
                 "(only the number of trials may change); choose another --out"
             )
         yield
-
-
-def _read_description(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
 
 
 def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,103 +171,72 @@ class _Running:
     pruned: bool = False
 
 
+@dataclass
 class _Loop:
     """Keeps the workers busy and records what they report."""
 
-    def __init__(
-        self,
-        trials: Trials,
-        space: Space,
-        pool: Pool,
-        executor: Executor,
-        folder: Path,
-        on_progress: Callable[[SearchProgress], None],
-    ):
-        self._trials, self._space, self._pool, self._executor = trials, space, pool, executor
-        self._folder, self._on_progress = folder, on_progress
-        self._running: dict[int, _Running] = {}  # by the number of the pool's task
+    trials: Trials
+    pool: Pool
+    executor: Executor
+    folder: Path
+    on_progress: Callable[[SearchProgress], None]
+    running: dict[int, _Running] = field(default_factory=dict)  # by the number of the pool's task
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Run trials until there are enough; ``should_stop`` ends them after their epoch."""
         while True:
             if stopping := should_stop():
-                for task in self._running:
-                    self._pool.stop(task)
+                for task in self.running:
+                    self.pool.stop(task)
             else:
-                self._fill()
-            if not self._running:
+                while len(self.running) < self.executor.workers and (
+                    trial := self.trials.start(self.executor.threads)
+                ):
+                    self.submit(trial)
+            if not self.running:
                 return
-            for event in self._pool.events(timeout=0.5):
-                self._handle(event, stopping)
+            for event in self.pool.events(timeout=0.5):
+                if event.kind == "report":
+                    self.note_epoch(event.task, event.value)
+                else:
+                    self.end(event, stopping)
 
-    def _fill(self) -> None:
-        while len(self._running) < self._executor.workers and (
-            trial := self._trials.start(self._executor.threads)
-        ):
-            self._submit(trial)
+    def submit(self, trial: Trial) -> None:
+        self.running[self.pool.submit(dict(trial.settings))] = _Running(trial)
 
-    def _submit(self, trial: Trial) -> None:
-        self._running[self._pool.submit(dict(trial.settings))] = _Running(trial)
-
-    def _handle(self, event: Event, stopping: bool) -> None:
-        if event.kind == "report":
-            self._note_epoch(event.task, event.value)
-            return
-        running = self._running.pop(event.task)
-        number, epochs = running.trial.number, len(running.history)
-        if event.kind == "lost" and self._trials.note_loss(number, event.value) < LOSSES:
-            if not stopping:
-                self._submit(running.trial)
-            return
-        if event.value is None and not running.pruned:
-            return  # interrupted: the trial stays open
-        self._write_history(running)
-        if running.pruned:
-            ended = self._trials.prune_one(number, running.history[-1])
-        elif event.kind == "done":
-            ended = self._trials.complete_one(number, event.value)
-        else:
-            ended = self._trials.fail_one(number, event.value, epochs)
-        self._on_progress(_progress(self._trials, self._space, ended))
-
-    def _note_epoch(self, task: int, record: dict[str, Any]) -> None:
-        running = self._running[task]
+    def note_epoch(self, task: int, record: dict[str, Any]) -> None:
+        running = self.running[task]
         if running.pruned:  # and its worker has not noticed yet
             return
         running.history.append(record)
         number = running.trial.number
-        if "validation_mrr" in record and self._trials.should_prune(number, record):
+        if "validation_mrr" in record and self.trials.should_prune(number, record):
             running.pruned = True
-            self._pool.stop(task)
+            self.pool.stop(task)
 
-    def _write_history(self, running: _Running) -> None:
-        path = self._folder / "histories" / f"{running.trial.number:04}.jsonl"
+    def end(self, event: Event, stopping: bool) -> None:
+        running = self.running.pop(event.task)
+        number, history = running.trial.number, running.history
+        if event.kind == "lost" and self.trials.note_loss(number, event.value) < LOSSES:
+            if not stopping:
+                self.submit(running.trial)
+            return
+        if event.value is None and not running.pruned:
+            return  # interrupted: the trial stays open
+        path = self.folder / "histories" / f"{number:04}.jsonl"
         path.parent.mkdir(exist_ok=True)
-        write_text(path, "".join(json.dumps(record) + "\n" for record in running.history))
+        write_text(path, "".join(json.dumps(record) + "\n" for record in history))
+        if running.pruned:
+            ended = self.trials.prune_one(number, history[-1])
+        elif event.kind == "done":
+            ended = self.trials.complete_one(number, event.value)
+        else:
+            ended = self.trials.fail_one(number, event.value, len(history))
+        self.on_progress(_progress(self.trials, ended))
 
 
-def _progress(trials: Trials, space: Space, latest: Trial | None = None) -> SearchProgress:
+def _progress(trials: Trials, latest: Trial | None = None) -> SearchProgress:
     ranked = trials.complete()
-    return SearchProgress(trials.ended(), space.wanted, ranked[0] if ranked else None, latest)
-
-
-def _first_cause(trials: Trials) -> str:
-    causes = [trial.cause for trial in trials.all() if trial.cause]
-    return f", the first being: {causes[0]}" if causes else ""
-
-
-def _train_winner(
-    graph: Graph,
-    winner: Trial,
-    path: Path,
-    source: Mapping[str, Any],
-    on_epoch: Callable[[dict[str, Any]], None] | None,
-    should_stop: Callable[[], bool],
-) -> TrainedRun:
-    """Train the best settings again, into a run folder; go on with a run that is there."""
-    job = prepare(graph, *split_settings(winner.settings), preset=preset_of(winner.settings))
-    job = replace(job, config=replace(job.config, data=source))
-    run = job.run_or_read(path, on_epoch=on_epoch, should_stop=should_stop)
-    if run.stopped != INTERRUPTED and run.calibration() is None:
-        run.calibrate_if_possible()
-    return run
+    return SearchProgress(
+        trials.ended(), trials.space.wanted, ranked[0] if ranked else None, latest
+    )

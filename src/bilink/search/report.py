@@ -4,7 +4,7 @@ import json
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import tomli_w
 from bilink._files import replacing, write_text
 from bilink._text import printable
 from bilink.data.graph import Graph
-from bilink.search.space import Space, split_settings
+from bilink.search.space import split_settings
 from bilink.search.trials import Trial, Trials
 
 PICTURE = "trials.png"
@@ -24,7 +24,6 @@ def write(
     folder: Path,
     graph: Graph,
     source: Mapping[str, Any],
-    space: Space,
     trials: Trials,
     winner: Mapping[str, float] | None,
 ) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def write(
     Without them the search was interrupted: the picture and the importances, which take time, are
     left out.
     """
-    ranked, every = trials.complete(), trials.all()
+    ranked, every, space = trials.complete(), trials.all(), trials.space
     found = {
         "graph": {**source, "fingerprint": graph.fingerprint},
         "method": space.method,
@@ -47,9 +46,9 @@ def write(
         "importance": _importance(trials) if winner and len(ranked) >= ENOUGH else {},
         "trials": [trial.to_dict() for trial in every],
     }
-    picture = winner and len(ranked) > 1 and _draw(trials, space, folder / PICTURE)
+    picture = bool(winner) and len(ranked) > 1 and _draw(trials, folder / PICTURE)
     write_text(folder / "report.json", json.dumps(found, indent=1) + "\n")
-    write_text(folder / "report.md", _markdown(found, space, ranked, every, bool(picture)))
+    write_text(folder / "report.md", _markdown(found, trials, picture))
     return found
 
 
@@ -66,7 +65,7 @@ def _importance(trials: Trials) -> dict[str, float]:
     return {key: float(share) for key, share in shares.items()}
 
 
-def _draw(trials: Trials, space: Space, path: Path) -> bool:
+def _draw(trials: Trials, path: Path) -> bool:
     """Parallel coordinates of the complete trials; False where matplotlib is not installed."""
     try:
         from matplotlib import pyplot
@@ -74,27 +73,21 @@ def _draw(trials: Trials, space: Space, path: Path) -> bool:
         return False
     from optuna.visualization.matplotlib import plot_parallel_coordinate
 
+    keys, metric = list(trials.space.choices), trials.space.metric
     with warnings.catch_warnings(), pyplot.rc_context({"backend": "agg"}):
         warnings.simplefilter("ignore")
-        axes = plot_parallel_coordinate(
-            trials.study, params=list(space.choices), target_name=space.metric
-        )
-        axes.set_title(f"{space.metric} on the validation split by settings")
+        axes = plot_parallel_coordinate(trials.study, params=keys, target_name=metric)
+        axes.set_title(f"{metric} on the validation split by settings")
         figure: Any = axes.figure
-        figure.set_size_inches(2 + 1.6 * len(space.choices), 4.5)
+        figure.set_size_inches(2 + 1.6 * len(keys), 4.5)
         with replacing(path) as temporary:
             figure.savefig(temporary, format="png", dpi=120, bbox_inches="tight")
         pyplot.close(figure)
     return True
 
 
-def _markdown(
-    found: Mapping[str, Any],
-    space: Space,
-    ranked: Sequence[Trial],
-    every: Sequence[Trial],
-    picture: bool,
-) -> str:
+def _markdown(found: Mapping[str, Any], trials: Trials, picture: bool) -> str:
+    ranked, every, space = trials.complete(), trials.all(), trials.space
     states = ", ".join(f"{number} {state}" for state, number in found["states"].items())
     parts = [
         f"# Search on {_cell(found['graph']['source'])}",
@@ -103,13 +96,13 @@ def _markdown(
         "not used.",
     ]
     if ranked:
-        parts += _best(found, ranked[0], space)
+        parts += _best(found, ranked[0])
     if found["importance"]:
         shares = [f"| {key} | {share:.2f} |" for key, share in found["importance"].items()]
         parts += ["## What mattered", "\n".join(["| setting | importance |", "|---|---|", *shares])]
     if picture:
         parts.append(f"![parallel coordinates of the trials]({PICTURE})")
-    parts += ["## Trials", _table(space, ranked, every)]
+    parts += ["## Trials", _table(trials)]
     notes = [
         f"- trial {t.number}: {_cell(text)}"
         for t in every
@@ -121,12 +114,12 @@ def _markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def _best(found: Mapping[str, Any], best: Trial, space: Space) -> list[str]:
+def _best(found: Mapping[str, Any], best: Trial) -> list[str]:
     model, dim, options = split_settings(best.settings)
     more = [part for key, value in options.items() for part in ("--set", f"{key}={_word(value)}")]
     command = ["bilink", "train", found["graph"]["source"], "--model", model, "--dim", str(dim)]
     parts = [
-        f"## Best: trial {best.number}, {space.metric} {_number(best.value)}",
+        f"## Best: trial {best.number}, {found['metric']} {_number(best.value)}",
         f"```toml\n{tomli_w.dumps(dict(best.settings))}```",
         f"```sh\n{printable(shlex.join([*command, *more]))}\n```",
     ]
@@ -138,20 +131,21 @@ def _best(found: Mapping[str, Any], best: Trial, space: Space) -> list[str]:
     return parts
 
 
-def _table(space: Space, ranked: Sequence[Trial], every: Sequence[Trial]) -> str:
+def _table(trials: Trials) -> str:
     """Complete trials, best first, then the others."""
-    others = [trial for trial in every if trial.state != "complete"]
-    head = ["trial", "state", space.metric, *space.choices, "epochs", "seconds"]
+    others = [trial for trial in trials.all() if trial.state != "complete"]
+    keys = list(trials.space.choices)
+    head = ["trial", "state", trials.space.metric, *keys, "epochs", "seconds"]
     rows = [
         [
             str(t.number),
             t.state if t.same_as is None else f"as trial {t.same_as}",
             _number(t.value),
-            *(_number(t.chosen.get(key)) for key in space.choices),
+            *(_number(t.chosen.get(key)) for key in keys),
             str(t.epochs),
             _number(t.seconds),
         ]
-        for t in (*ranked, *others)
+        for t in (*trials.complete(), *others)
     ]
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)

@@ -4,6 +4,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,8 @@ from bilink.training.presets import choose, preset
 METHODS = ("grid", "random", "tpe")
 MOST_TRIALS = 1_000_000
 LARGEST_GRID = 100_000
-_TABLES = {
-    "search": ("method", "trials", "metric", "pruning", "seed"),
-    "fixed": None,
-    "space": None,
-}
+_TABLES = ("search", "fixed", "space")
+_SEARCH = ("method", "trials", "metric", "pruning", "seed")
 _NEUTRAL = ("threads", "checkpoint_seconds")  # they change the speed of a trial, not its quality
 
 
@@ -165,29 +163,17 @@ def read_space(path: str | Path, **changes: Any) -> Space:
 
 def make_space(data: Mapping[str, Any], **changes: Any) -> Space:
     """A space from the tables of a space file; ``changes`` replace values of [search]."""
-    _check_tables(data)
-    fixed, free = (dict(flat(data.get(table, {}))) for table in ("fixed", "space"))
-    _check_keys(fixed, free)
-    search = {**data.get("search", {})}
-    search |= {key: value for key, value in changes.items() if value is not None}
-    choices = {key: _in_table("space", key, _choices, given) for key, given in free.items()}
-    return _checked(Space(**search, fixed=fixed, choices=choices))
-
-
-def _check_tables(data: Mapping[str, Any]) -> None:
-    for table, known in _TABLES.items():
-        if not isinstance(data.get(table, {}), Mapping):
-            raise ConfigError(f"{table} must be a table, [{table}]")
-        for key in data.get(table, {}):
-            if known is not None and key not in known:
-                raise ConfigError(f"[{table}] has no {key!r}; there are {', '.join(known)}")
-    for table in data:
-        if table not in _TABLES:
-            names = ", ".join(f"[{name}]" for name in _TABLES)
-            raise ConfigError(f"unknown part {table!r}; there are {names}")
-
-
-def _check_keys(fixed: Mapping[str, Any], free: Mapping[str, Any]) -> None:
+    if unknown := next((table for table in data if table not in _TABLES), None):
+        names = ", ".join(f"[{name}]" for name in _TABLES)
+        raise ConfigError(f"unknown part {unknown!r}; there are {names}")
+    tables = {name: data.get(name, {}) for name in _TABLES}
+    for name, table in tables.items():
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{name} must be a table, [{name}]")
+    search = {**tables["search"], **{k: value for k, value in changes.items() if value is not None}}
+    if unknown := next((key for key in search if key not in _SEARCH), None):
+        raise ConfigError(f"[search] has no {unknown!r}; there are {', '.join(_SEARCH)}")
+    fixed, free = dict(flat(tables["fixed"])), dict(flat(tables["space"]))
     if not free:
         raise ConfigError("[space] is empty; give it something to choose from")
     for key in free:
@@ -195,6 +181,8 @@ def _check_keys(fixed: Mapping[str, Any], free: Mapping[str, Any]) -> None:
             raise ConfigError(f"{key} stands in [fixed] and in [space]; keep one")
         if key in _NEUTRAL:
             raise ConfigError(f"[space] {key} changes speed, not quality; put it under [fixed]")
+    choices = {key: _in_table("space", key, _choices, given) for key, given in free.items()}
+    return _checked(Space(**search, fixed=fixed, choices=choices))
 
 
 def _choices(key: str, given: Any) -> Choices:
@@ -223,14 +211,11 @@ def _checked(space: Space) -> Space:
     if isinstance(names, Range):
         raise ConfigError("[space] model must be a list of names")
     table = "space" if "model" in space.choices else "fixed"
-    models = [_in_table(table, "model", _model, name) for name in names]
-    fixed = {}
-    for key, value in space.fixed.items():
-        values = {_in_table("fixed", key, _value, value, model) for model in models}
-        fixed[key] = values.pop()
-    choices: dict[str, Choices] = {}
-    for key, given in space.choices.items():
-        for model in models:
+    fixed, choices = dict(space.fixed), dict(space.choices)
+    for model in [_in_table(table, "model", _value, name) for name in names]:
+        for key, value in space.fixed.items():
+            fixed[key] = _in_table("fixed", key, _value, value, model)
+        for key, given in space.choices.items():
             choices[key] = _in_table("space", key, _values, given, model)
     if space.method == "grid" and space.size > LARGEST_GRID:
         raise ConfigError(
@@ -258,26 +243,19 @@ def _values(key: str, given: Choices, model: str) -> Choices:
     return Range(low, high, given.log, step)
 
 
-def _value(key: str, value: Any, model: str) -> Any:
+def _value(key: str, value: Any, model: str = "") -> Any:
     """``value`` in the type of the option ``key`` of ``model``, checked."""
     if isinstance(value, list | Mapping):
         raise ConfigError(f"expected one value, not {value!r}")
     if key == "model":
-        return _model(key, value)
+        if not isinstance(value, str):
+            raise ConfigError(f"a model has a name, {value!r} is none")
+        return family(value).name
     if key == "dim":
         _check_whole("dim", value, 1, 1_000_000)
         return value
     name = choose(model, 1, None, {key: value})
-    config: Any = preset(name, model).with_options({key: value})
-    for part in key.split("."):
-        config = getattr(config, part)
-    return config
-
-
-def _model(key: str, name: Any) -> str:
-    if not isinstance(name, str):
-        raise ConfigError(f"a model has a name, {name!r} is none")
-    return family(name).name
+    return attrgetter(key)(preset(name, model).with_options({key: value}))
 
 
 def _check_whole(name: str, value: Any, least: int, most: int) -> None:

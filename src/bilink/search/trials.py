@@ -20,7 +20,7 @@ from bilink._extras import needs
 from bilink.data.graph import Graph
 from bilink.errors import RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER
-from bilink.runs.job import prepare
+from bilink.runs.job import Job, prepare
 from bilink.runs.trained import TrainedRun
 from bilink.search.space import Choices, Space, preset_of, split_settings, training_of
 from bilink.training.loop import INTERRUPTED
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "trials.db"
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}  # Optuna's names and ours
+_COPIED = ("metrics", "validation_mrr", "epochs", "best_epoch", "stopped", "cause")
 # At 20, 40 and 80 % of its epochs, a trial goes on if it is in the better half of those so far.
 _FIRST_RUNG, _REDUCTION = 20, 2
 
@@ -75,8 +76,9 @@ def run_trial(
         nonlocal going
         going = report(record)
 
-    job = prepare(graph, *split_settings(settings), preset=preset_of(settings))
-    run = job.run(on_epoch=on_epoch, should_stop=lambda: not going, calibrate=False)
+    run = job_of(graph, settings).run(
+        on_epoch=on_epoch, should_stop=lambda: not going, calibrate=False
+    )
     if run.stopped == INTERRUPTED:
         return None
     return {
@@ -86,6 +88,11 @@ def run_trial(
         "epochs": run.progress.epoch,
         "seconds": round(time.perf_counter() - started, 3),
     }
+
+
+def job_of(graph: Graph, settings: Mapping[str, Any]) -> Job:
+    """The training job of a trial's settings."""
+    return prepare(graph, *split_settings(settings), preset=preset_of(settings))
 
 
 def validation_metrics(run: TrainedRun) -> dict[str, float]:
@@ -108,53 +115,52 @@ class Trials:
 
     def __init__(self, folder: Path, space: Space):
         import optuna
-        from optuna.trial import TrialState
+        from sqlalchemy import URL
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._space = space
+        self.space = space
         self._sign = 1 if space.maximise else -1
         self._live: dict[int, optuna.Trial] = {}
-        self._reported: dict[int, int] = {}  # of each trial: last share of its epochs, in %
-        self._study = optuna.create_study(
-            storage=_storage(folder / FILE),
+        pruner: optuna.pruners.BasePruner = optuna.pruners.NopPruner()
+        if space.prunes:
+            pruner = optuna.pruners.SuccessiveHalvingPruner(
+                min_resource=_FIRST_RUNG, reduction_factor=_REDUCTION
+            )
+        url = URL.create("sqlite", database=str((folder / FILE).absolute()))
+        self.study = optuna.create_study(
+            storage=url.render_as_string(),
             study_name="bilink",
             direction="maximize" if space.maximise else "minimize",
-            pruner=_pruner(space),
+            pruner=pruner,
             load_if_exists=True,
         )
-        self._open = self._study.get_trials(states=(TrialState.RUNNING,))
-        for frozen in self._open:
-            self._reported[frozen.number] = frozen.last_step or 0
-
-    @property
-    def study(self) -> "optuna.Study":
-        """Optuna's view of the trials, for Optuna's own tools."""
-        return self._study
+        self._open = self.study.get_trials(states=(optuna.trial.TrialState.RUNNING,))
 
     def start(self, threads: int) -> Trial | None:
         """The next trial to run: an interrupted one, else a new one; None if there are enough."""
         while trial := self._next():
-            settings = self._space.settings(self._draw(trial))
+            settings = self.space.settings(self._draw(trial))
             settings["threads"] = settings.get("threads") or threads
             trial.set_user_attr("settings", settings)
-            former = self._with_settings(settings)
-            if former is None:
+            # What was tried is not tried again: its outcome is copied.
+            done = (t for t in self.all() if t.settings == settings and t.state != "open")
+            if (former := next(done, None)) is None:
                 self._live[trial.number] = trial
-                self._reported.setdefault(trial.number, 0)
                 return self.trial(trial.number)
-            trial.set_user_attr("outcome", {**_outcome(former), "same_as": former.number})
+            outcome = {name: getattr(former, name) for name in _COPIED}
+            trial.set_user_attr("outcome", {**outcome, "same_as": former.number})
             self._tell(trial, former.value, former.state)
         return None
 
     def _next(self) -> "optuna.Trial | None":
         import optuna
 
-        self._study.sampler = _sampler(self._space)  # finds the point of a grid
+        self.study.sampler = _sampler(self.space)  # finds the point of a grid
         if self._open:
-            return optuna.Trial(self._study, self._open.pop(0)._trial_id)
-        if len(self._study.get_trials(deepcopy=False)) >= self._space.wanted:
+            return optuna.Trial(self.study, self._open.pop(0)._trial_id)
+        if len(self.study.get_trials(deepcopy=False)) >= self.space.wanted:
             return None
-        return self._study.ask()
+        return self.study.ask()
 
     def _draw(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Choose a value for each key of the space, each by a seed of its own.
@@ -162,24 +168,20 @@ class Trials:
         So a trial that was interrupted while its values were drawn gets the same values again.
         """
         chosen = {}
-        for position, (key, choices) in enumerate(self._space.choices.items()):
-            self._study.sampler = _sampler(self._space, trial.number, position)
+        for position, (key, choices) in enumerate(self.space.choices.items()):
+            self.study.sampler = _sampler(self.space, trial.number, position)
             chosen[key] = _suggest(trial, key, choices)
         return chosen
-
-    def _with_settings(self, settings: dict[str, Any]) -> Trial | None:
-        """A trial with these settings that has ended, so that they are not tried twice."""
-        return next((t for t in self.all() if t.settings == settings and t.state != "open"), None)
 
     def should_prune(self, number: int, record: Mapping[str, Any]) -> bool:
         """Note a validation; whether the trial should be ended for being worse than others."""
         trial = self._live[number]
         epochs = training_of(trial.user_attrs["settings"]).epochs
         share = max(1, round(100 * record["epoch"] / epochs))
-        if share < self._reported[number]:
+        reported = self.study.get_trials(deepcopy=False)[number].last_step or 0
+        if share < reported:
             return False  # it got further than this before it was interrupted
-        if share > self._reported[number]:
-            self._reported[number] = share
+        if share > reported:
             trial.report(self._sign * record["validation_mrr"], share)
         return trial.should_prune()
 
@@ -191,7 +193,7 @@ class Trials:
 
     def complete_one(self, number: int, outcome: Mapping[str, Any]) -> Trial:
         """The trial was trained to its end."""
-        return self._end(number, outcome, value=outcome["metrics"][self._space.metric])
+        return self._end(number, outcome, value=outcome["metrics"][self.space.metric])
 
     def prune_one(self, number: int, record: Mapping[str, Any]) -> Trial:
         """The trial was ended after the epoch of ``record``, since others were better."""
@@ -202,31 +204,39 @@ class Trials:
         """The trial cannot be trained."""
         return self._end(number, {"cause": cause, "epochs": epochs}, state="failed")
 
-    def _end(
-        self,
-        number: int,
-        outcome: Mapping[str, Any],
-        value: float | None = None,
-        state: str | None = None,
-    ) -> Trial:
+    def _end(self, number: int, outcome: Mapping[str, Any], **told: Any) -> Trial:
         trial = self._live.pop(number)
         trial.set_user_attr("outcome", dict(outcome))
-        self._tell(trial, value, state)
+        self._tell(trial, **told)
         return self.trial(number)
 
-    def _tell(self, trial: "optuna.Trial", value: float | None, state: str | None) -> None:
+    def _tell(
+        self, trial: "optuna.Trial", value: float | None = None, state: str | None = None
+    ) -> None:
         from optuna.trial import TrialState
 
         names = {ours: name for name, ours in _STATES.items()}
-        self._study.tell(trial, value, TrialState[names[state]] if state else None)
+        self.study.tell(trial, value, TrialState[names[state]] if state else None)
 
     def all(self) -> list[Trial]:
         """Every trial, in the order in which they were started."""
-        return [_read(frozen, self._space) for frozen in self._study.get_trials(deepcopy=False)]
+        return [self._read(frozen) for frozen in self.study.get_trials(deepcopy=False)]
 
     def trial(self, number: int) -> Trial:
         """The trial of this number."""
-        return _read(self._study.get_trials(deepcopy=False)[number], self._space)
+        return self._read(self.study.get_trials(deepcopy=False)[number])
+
+    def _read(self, frozen: "optuna.trial.FrozenTrial") -> Trial:
+        state = _STATES.get(frozen.state.name, "open")
+        return Trial(
+            number=frozen.number,
+            state=state,
+            value=frozen.value if state == "complete" else None,
+            chosen={key: frozen.params[key] for key in self.space.choices if key in frozen.params},
+            settings=frozen.user_attrs.get("settings", self.space.settings(frozen.params)),
+            lost=tuple(frozen.user_attrs.get("lost", ())),
+            **frozen.user_attrs.get("outcome", {}),
+        )
 
     def complete(self) -> list[Trial]:
         """Those that were trained to their end, best first."""
@@ -235,7 +245,7 @@ class Trials:
 
     def ended(self) -> int:
         """How many are complete, pruned or failed."""
-        return sum(t.state.is_finished() for t in self._study.get_trials(deepcopy=False))
+        return sum(t.state.is_finished() for t in self.study.get_trials(deepcopy=False))
 
 
 @contextmanager
@@ -249,22 +259,6 @@ def storage_errors(folder: Path) -> Iterator[None]:
     except (StorageInternalError, SQLAlchemyError) as error:
         reason = str(error.__cause__ or error).partition("\n")[0]
         raise RunError(f"{folder / FILE} cannot be read or written: {reason}") from None
-
-
-def _storage(path: Path) -> "optuna.storages.RDBStorage":
-    from optuna.storages import RDBStorage
-    from sqlalchemy import URL
-
-    url = URL.create("sqlite", database=str(path.absolute()))
-    return RDBStorage(url.render_as_string())
-
-
-def _pruner(space: Space) -> "optuna.pruners.BasePruner":
-    from optuna.pruners import NopPruner, SuccessiveHalvingPruner
-
-    if not space.prunes:
-        return NopPruner()
-    return SuccessiveHalvingPruner(min_resource=_FIRST_RUNG, reduction_factor=_REDUCTION)
 
 
 def _sampler(space: Space, *position: int) -> "optuna.samplers.BaseSampler":
@@ -290,21 +284,3 @@ def _suggest(trial: "optuna.Trial", key: str, choices: Choices) -> Any:
         low, high, step = int(choices.low), int(choices.high), int(choices.step or 1)
         return trial.suggest_int(key, low, high, step=step, log=choices.log)
     return trial.suggest_float(key, choices.low, choices.high, step=choices.step, log=choices.log)
-
-
-def _outcome(trial: Trial) -> dict[str, Any]:
-    names = ("metrics", "validation_mrr", "epochs", "best_epoch", "stopped", "cause")
-    return {name: getattr(trial, name) for name in names}
-
-
-def _read(frozen: "optuna.trial.FrozenTrial", space: Space) -> Trial:
-    state = _STATES.get(frozen.state.name, "open")
-    return Trial(
-        number=frozen.number,
-        state=state,
-        value=frozen.value if state == "complete" else None,
-        chosen={key: frozen.params[key] for key in space.choices if key in frozen.params},
-        settings=frozen.user_attrs.get("settings", space.settings(frozen.params)),
-        lost=tuple(frozen.user_attrs.get("lost", ())),
-        **frozen.user_attrs.get("outcome", {}),
-    )
