@@ -26,18 +26,6 @@ from bilink.theory.description import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
-_STATISTICS = (
-    "train",
-    "valid",
-    "test",
-    "heads",
-    "tails",
-    "tails_per_head",
-    "heads_per_tail",
-    "category",
-    "symmetry",
-    "reflexivity",
-)
 _NAMED = ("name", "label")
 
 
@@ -55,8 +43,9 @@ class RelationCards:
     def card(self, r: int) -> dict[str, Any]:
         """The card of relation ``r``; related relations are given by id."""
         statistics = asdict(self._statistics[r])
+        del statistics["id"], statistics["name"]
         return {
-            **{key: statistics[key] for key in _STATISTICS},
+            **statistics,
             "related": [
                 {
                     "id": pair.second if r == pair.first else pair.first,
@@ -131,15 +120,11 @@ class RelationCards:
     @cached_property
     def weights(self) -> dict[str, dict[str, Any]]:
         """Each member's share of the score, by relation and side; empty unless an ensemble."""
-        if not isinstance(self._run, CombinedRun):
-            return {}
-        return {
-            row["relation"]: {
-                "relation": row["relation"],
-                **{side: [row[f"{side} {name}"] for name in self.members] for side in SIDES},
-            }
-            for row in self._run.shares()
-        }
+        found = {}
+        for row in self._run.shares() if isinstance(self._run, CombinedRun) else ():
+            sides = {side: [row[f"{side} {name}"] for name in self.members] for side in SIDES}
+            found[row["relation"]] = {"relation": row["relation"], **sides}
+        return found
 
 
 def doubts_of(run: Run) -> list[dict[str, Any]] | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from bilink._extras import needs
 from bilink._threads import single_threaded_blas
 from bilink.errors import ConfigError
-from bilink.serving.guard import LOOPBACK
 
 SHORTEST_TOKEN = 8
 
@@ -32,6 +31,7 @@ def serve(
         import uvicorn
     from bilink.runs.loading import load
     from bilink.serving.app import make_app
+    from bilink.serving.guard import LOOPBACK
 
     local = _in_address(host) in LOOPBACK
     token = _token(token, local)
