@@ -231,16 +231,8 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
             move_entity(params, answer, candidate_gradient, rules)
             move_entity(params, given, given_gradient, rules)
             state = params.relation_state[r]
-            move_row(
-                relation,
-                state,
-                state,
-                relation_gradient,
-                rules.rate,
-                rules.relation_penalty,
-                rules.optimizer,
-                1,
-            )
+            rate, penalty = rules.rate, rules.relation_penalty
+            move_row(relation, state, state, relation_gradient, rate, penalty, rules.optimizer, 1)
 
     totals[0] += total_loss
     totals[1] += violated

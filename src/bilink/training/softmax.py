@@ -58,11 +58,9 @@ class SoftmaxEngine:
     @property
     def state(self) -> dict[str, np.ndarray]:
         """The optimizer's arrays, by name."""
-        return {
-            **{f"entity_{name}": array for name, array in self._entities.state.items()},
-            **{f"relation_{name}": array for name, array in self._relations.state.items()},
-            "step": self._step,
-        }
+        tables = {"entity": self._entities.optimizer, "relation": self._relations}
+        found = {f"{k}_{name}": array for k, t in tables.items() for name, array in t.state.items()}
+        return {**found, "step": self._step}
 
     def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
         """Ask each query once, in an order drawn from (seed, epoch).
@@ -112,8 +110,17 @@ class SoftmaxEngine:
     # -- a step and its parts --------------------------------------------------------------------
 
     def _take_step(self, batch: Batch, negatives: np.ndarray | None, rate: np.float32) -> None:
-        asked = self._asked(batch)
-        queries = self._make_queries(asked)
+        asked = kernels.Asked(
+            self.model.entities[batch.queries.given],
+            self.model.relations,
+            batch.queries.relations,
+            batch.queries.heads,
+            self._dropout,
+            batch.seed,
+        )
+        queries = np.empty_like(asked.given)
+        make_queries = self.model.family.bind(kernels.make_queries)
+        self._pool.spread(make_queries, len(queries), asked, queries)
         query_gradients = self._entities.compare(queries, batch, negatives)
         given_gradients, relation_gradients = self._backward(asked, batch, queries, query_gradients)
         self._entities.add(given_gradients, batch.queries.given)
@@ -130,24 +137,6 @@ class SoftmaxEngine:
         self._relations.step(relation_gradients, rate, number, relations, places)
         self._entities.step(rate, number)
 
-    def _asked(self, batch: Batch) -> kernels.Asked:
-        """The rows that the queries are made of."""
-        queries = batch.queries
-        return kernels.Asked(
-            self._entities.rows(queries.given),
-            self.model.relations,
-            queries.relations,
-            queries.heads,
-            self._dropout,
-            batch.seed,
-        )
-
-    def _make_queries(self, asked: kernels.Asked) -> np.ndarray:
-        queries = np.empty_like(asked.given)
-        make_queries = self.model.family.bind(kernels.make_queries)
-        self._pool.spread(make_queries, len(queries), asked, queries)
-        return queries
-
     def _backward(
         self, asked: kernels.Asked, batch: Batch, queries: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -162,15 +151,11 @@ class SoftmaxEngine:
             queries,
             gradients,
             batch.groups,
-            self._penalty_of(batch),
+            kernels.Penalty(self._penalty, *self._penalties, batch.weights),
             given_gradients,
             relation_gradients,
         )
         return given_gradients, relation_gradients
-
-    def _penalty_of(self, batch: Batch) -> kernels.Penalty:
-        entity, relation = self._penalties
-        return kernels.Penalty(self._penalty, entity, relation, batch.weights)
 
     def _penalise_answers(self, batch: Batch) -> None:
         """Add the penalties on the answers, which share their query's."""
@@ -179,7 +164,7 @@ class SoftmaxEngine:
         queries = batch.queries
         counts = np.diff(queries.starts)
         shares = np.repeat(self._penalties[0] * batch.weights / counts, counts)
-        answers = self._entities.rows(queries.answers)
+        answers = self.model.entities[queries.answers]
         gradients = np.empty_like(answers)
         self._pool.spread(
             self.model.family.bind(kernels.penalise_rows),
@@ -199,7 +184,7 @@ class SoftmaxEngine:
         heads, answers = (np.repeat(x, counts)[facts] for x in (queries.given, queries.relations))
         tails = queries.answers[facts]
         size = len(heads)
-        pairs = self._entities.rows(heads), self._entities.rows(tails)
+        pairs = self.model.entities[heads], self.model.entities[tails]
         rows = np.empty((size, relations.shape[1]), dtype=np.float32)
         self._pool.spread(bind(kernels.pair_rows), size, *pairs, rows)
         scores = rows @ relations.T
