@@ -63,9 +63,9 @@ class Guard:
             return _refused(403, "This server answers to localhost only.")
         if _is_cross_site(request):
             return _refused(403, "Pages of other sites may not ask this server.")
-        return (
-            None if self._token is None or self._is_authorized(request) else self._log_in(request)
-        )
+        if self._token is None or self._is_authorized(request):
+            return None
+        return self._log_in(request)
 
     def _is_authorized(self, request: Request) -> bool:
         kind, _, credentials = request.headers.get("authorization", "").partition(" ")
