@@ -25,12 +25,7 @@ from bilink.theory.rounding.certificates import (
 )
 from bilink.theory.rounding.descent import LocalFactors, factorise
 from bilink.theory.rounding.geometry import Part, Solved, circle_factors, sphere_factors
-from bilink.theory.rounding.ordering import (
-    block_costs,
-    count_intervals,
-    few_intervals,
-    least_cost,
-)
+from bilink.theory.rounding.ordering import block_costs, count_intervals, few_intervals, least_cost
 
 _MOVES, _LEAST_MOVES, _MOST_MOVES = 20_000, 10_000_000, 200_000_000  # per fact and in all
 _WORK = 5.0e9  # multiplications of all descents on one relation
@@ -244,9 +239,9 @@ class _Search:
 
     def spread(self, left: np.ndarray, right: np.ndarray) -> Factors:
         """Factors of the distinct rows and columns → of all entities."""
-        return Factors(
-            _spread(left, self.matrix.row_of), _spread(right, self.matrix.column_of), 0.5
-        )
+        # Entities without facts have the number −1: that of a last row of zeros.
+        left, right = (np.pad(table, ((0, 1), (0, 0))) for table in (left, right))
+        return Factors(left[self.matrix.row_of], right[self.matrix.column_of], 0.5)
 
     def done(
         self, lower: int, upper: int, factors: Factors | None, exact: IntervalCertificate | None
@@ -265,12 +260,6 @@ def _plain(matrix: BooleanMatrix) -> tuple[np.ndarray, np.ndarray]:
     ones = matrix.dense().astype(np.float64)
     n, m = matrix.shape
     return (np.eye(n), ones.T) if n <= m else (ones, np.eye(m))
-
-
-def _spread(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    result = np.zeros((len(numbers), table.shape[1]))
-    result[numbers >= 0] = table[numbers[numbers >= 0]]
-    return result
 
 
 def _by_block(block: np.ndarray, order: np.ndarray) -> list[np.ndarray]:
