@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from bilink.errors import ConfigError, DataError
 from bilink.models.model import Model
@@ -35,6 +36,7 @@ from bilink.theory.slices import (
 )
 
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids → scores
+Build = Callable[[Model], Model]
 Kind = Literal["paper", "tight", "refinement"]
 
 SAMPLE = 20_000  # scores that a certificate compares
@@ -71,7 +73,7 @@ class Arrow:
     kind: Kind
     formula: str
     level: Level
-    build: Callable[[Model], Model]
+    build: Build
     most: float = math.inf  # the largest source that it works for
 
     def size(self, r: int, k: int) -> int:
@@ -112,7 +114,7 @@ def convert(
     arrow = find_arrow(model, to, construction)
     needed = arrow.size(model.dim, len(model.relations))
     check_fits(arrow.target, max(needed, dim or 0), len(model.entities), len(model.relations))
-    double = Model(model.family, model.dim, *_double(model))
+    double = _double(model)
     result = arrow.build(double)
     if dim is not None and dim != result.dim:
         result = grow(result, dim)
@@ -122,16 +124,8 @@ def convert(
             f"double precision is not enough to convert this model: its scores as "
             f"{result.family.title} are off by {off:.1g} of their spread"
         )
-    return result, Certificate(
-        model.family.name,
-        model.dim,
-        arrow.target,
-        result.dim,
-        arrow.kind,
-        arrow.level,
-        off,
-        compared,
-    )
+    sizes = arrow.source, model.dim, arrow.target, result.dim
+    return result, Certificate(*sizes, arrow.kind, arrow.level, off, compared)
 
 
 def mixture_as_rescal(members: Sequence[Model], weights: np.ndarray) -> tuple[Model, Certificate]:
@@ -148,13 +142,10 @@ def mixture_as_rescal(members: Sequence[Model], weights: np.ndarray) -> tuple[Mo
     ]
     dim, n, k = sum(part.dim for part in parts), len(parts[0].entities), len(weights)
     check_fits("rescal", dim, n, k)
-    matrices = np.zeros((k, dim, dim))
-    end = 0
-    for i, part in enumerate(parts):
-        start, end = end, end + part.dim
-        matrices[:, start:end, start:end] = weights[:, i, None, None] * _matrices(part)
+    blocks = [weights[:, i, None, None] * _matrices(part) for i, part in enumerate(parts)]
+    matrices = [block_diag(*one).ravel() for one in zip(*blocks, strict=True)]
     entities = np.hstack([part.entities.astype(np.float64) for part in parts])
-    made = Model(find_family("rescal"), dim, entities, matrices.reshape(k, -1))
+    made = Model(find_family("rescal"), dim, entities, np.array(matrices))
 
     def score(triples: np.ndarray) -> np.ndarray:
         scores = np.stack([part.score(triples) for part in parts], axis=1)
@@ -206,16 +197,13 @@ def grow(model: Model, dim: int) -> Model:
         raise ConfigError(
             f"size {dim} is below the bound: this {model.family.title} model needs {model.dim}"
         )
-    entities, relations = _double(model)
     if model.family.name in ("hole", "complex"):
         return mixed_of(model).to_model(model.family.name, dim)
-    more = dim - model.dim
+    old, more = _double(model), (0, dim - model.dim)
+    relations = np.pad(old.relations, ((0, 0), more))
     if model.family.name == "rescal":
-        square = relations.reshape(-1, model.dim, model.dim)
-        relations = np.pad(square, ((0, 0), (0, more), (0, more))).reshape(len(relations), -1)
-    else:
-        relations = np.pad(relations, ((0, 0), (0, more)))
-    return Model(model.family, dim, np.pad(entities, ((0, 0), (0, more))), relations)
+        relations = np.pad(_matrices(old), ((0, 0), more, more)).reshape(len(relations), -1)
+    return Model(model.family, dim, np.pad(old.entities, ((0, 0), more)), relations)
 
 
 def compare(score: Score, target: Model, level: Level) -> tuple[float, int]:
@@ -232,8 +220,9 @@ def compare(score: Score, target: Model, level: Level) -> tuple[float, int]:
     return worst, each * k
 
 
-def _double(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    return model.entities.astype(np.float64), model.relations.astype(np.float64)
+def _double(model: Model) -> Model:
+    arrays = (x.astype(np.float64) for x in (model.entities, model.relations))
+    return Model(model.family, model.dim, *arrays)
 
 
 def _check_model(model: Model) -> None:
@@ -249,28 +238,21 @@ def _check_model(model: Model) -> None:
 # -- constructions -------------------------------------------------------------------------------
 
 
-def _same(model: Model) -> Model:
-    return model
-
-
-def _rearranged(target: str) -> Callable[[Model], Model]:
+def _rearranged(target: str) -> Build:
     """DistMult, ComplEx and HolE differ only in how their coordinates are arranged."""
     return lambda model: mixed_of(model).to_model(target)
 
 
-def _shared(target: str) -> Callable[[Model], Model]:
+def _shared(target: str) -> Build:
     """A coordinate for each entry of R and its mirror image, for all relations together."""
     return lambda model: shared_coordinates(_matrices(model), model.entities).to_model(target)
 
 
-def _each_relation(target: str) -> Callable[[Model], Model]:
+def _each_relation(target: str) -> Build:
     """Coordinates for each relation, by the inertia of its matrix; better for few relations."""
-
-    def build(model: Model) -> Model:
-        parts = [by_inertia(matrix, model.entities) for matrix in _matrices(model)]
-        return side_by_side(parts).to_model(target)
-
-    return build
+    return lambda model: side_by_side(
+        [by_inertia(matrix, model.entities) for matrix in _matrices(model)]
+    ).to_model(target)
 
 
 def _matrices(model: Model) -> np.ndarray:
@@ -292,17 +274,9 @@ def _full_transform(model: Model) -> Model:
     return Mixed.of_pairs(pairs, weights).to_model("complex")
 
 
-def _circulant_through_hole(model: Model) -> Model:
-    """Corollary 1."""
-    return _circulant(mixed_of(model).to_model("hole"))
-
-
-def _hole_through_complex(model: Model) -> Model:
-    return mixed_of(mixed_of(model).to_model("complex")).to_model("hole")
-
-
-def _angles_in_hole(model: Model) -> Model:
-    return mixed_of(translations.to_angles(model)).to_model("hole")
+def _through(first: Build, then: Build) -> Build:
+    """One construction after the other."""
+    return lambda model: then(first(model))
 
 
 def _real_only(model: Model) -> Model:
@@ -310,11 +284,14 @@ def _real_only(model: Model) -> Model:
     return Model(find_family("distmult"), model.dim, model.entities, model.relations)
 
 
+_to_complex, _to_hole = _rearranged("complex"), _rearranged("hole")
+_angles_in_hole = _through(translations.to_angles, _to_hole)
+_circulant_through_hole = _through(_to_hole, _circulant)  # Corollary 1
 IN_TABLE_1 = {"rescal", "distmult", "hole", "complex", "transe"}
 _EVERY: tuple[Kind, ...] = ("paper", "tight")
 ARROWS: tuple[Arrow, ...] = (
     *(
-        Arrow(name, name, kind, "r", "scores", _same)
+        Arrow(name, name, kind, "r", "scores", lambda model: model)
         for name in sorted(IN_TABLE_1)
         for kind in _EVERY
     ),
@@ -339,7 +316,7 @@ ARROWS: tuple[Arrow, ...] = (
         for target in ("rescal", "complex")
         for kind in _EVERY
     ),
-    Arrow("distmult", "hole", "paper", "2r + 1", "scores", _hole_through_complex),
+    Arrow("distmult", "hole", "paper", "2r + 1", "scores", _through(_to_complex, _to_hole)),
     Arrow("distmult", "hole", "tight", "2r − 2 (1 if r = 1)", "scores", _rearranged("hole")),
     Arrow("rescal", "complex", "tight", "r(r + 1)/2", "scores", _shared("complex")),
     Arrow("rescal", "complex", "tight", "K f(r)", "scores", _each_relation("complex")),
