@@ -180,7 +180,9 @@ def error_bound(model: Model, heads: np.ndarray, relation: int) -> ErrorBound:
     precision = np.finfo(model.entities.dtype)
     unit = float(precision.eps) / 2
     sizes = ErrorBound(_SLACK, 0.0, queries, candidates)
-    if _is_whole(model, relation) and sizes.largest() * unit < 0.5:
+    arrays = (model.entities, model.relations[relation])
+    is_whole = all(np.array_equal(x, np.round(x)) for x in arrays)
+    if is_whole and sizes.largest() * unit < 0.5:
         return ErrorBound(0.0, 0.0, queries, candidates)
     n = roundings + 4  # what the caller does with a score and its bound is rounded too
     floor = n * float(precision.tiny)  # for products too small to be normal numbers
@@ -216,21 +218,10 @@ def _absolute(model: Model, heads: np.ndarray, relation: int) -> tuple[np.ndarra
 
 def _products(rows: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
     """|h||r| of n real coordinates, then the two sums that make up each complex product."""
-    d = (rows.shape[1] - n) // 2
-    real, imaginary = rows[:, n : n + d], rows[:, n + d :]
-    w_real, w_imaginary = weights[n : n + d], weights[n + d :]
-    return np.hstack(
-        [
-            rows[:, :n] * weights[:n],
-            real * w_real + imaginary * w_imaginary,
-            real * w_imaginary + imaginary * w_real,
-        ]
-    )
-
-
-def _is_whole(model: Model, relation: int) -> bool:
-    arrays = (model.entities, model.relations[relation])
-    return all(np.array_equal(x, np.round(x)) for x in arrays)
+    ends = [n, (n + rows.shape[1]) // 2]
+    reals, x, y = np.split(rows, ends, axis=1)
+    weight, c, d = np.split(weights, ends)
+    return np.hstack([reals * weight, x * c + y * d, x * d + y * c])
 
 
 def _squares(rows: np.ndarray) -> np.ndarray:

@@ -113,9 +113,7 @@ def facts_of(graph: Graph, splits: Sequence[str]) -> list[RelationFacts]:
             "two entities (N ≥ 2)"
         )
     index = known_answers(graph, splits)
-    return [
-        RelationFacts(k, n, *np.divmod(index.pairs(k), n)) for k in range(len(graph.relations))
-    ]
+    return [RelationFacts(k, n, *np.divmod(index.pairs(k), n)) for k in range(len(graph.relations))]
 
 
 def first_with_same_facts(relations: Sequence[RelationFacts]) -> list[tuple[int, bool]]:
