@@ -138,21 +138,12 @@ def draw_reliability(comparisons: list[dict[str, Any]], path: Path) -> None:
 def _draw_panel(axes: Any, found: Mapping[str, Any]) -> None:
     axes.plot([0, 1], [0, 1], color="#dee2e6", linewidth=1, zorder=0)
     for colour, (name, result) in zip(COLOURS, found["results"].items(), strict=False):
-        title = TITLES.get(name, name)
-        error = f"{title}: {result['ece_within_relations']:.3f}"
-        x = [part["predicted"] for part in result["bins"]]
-        y = [part["observed"] for part in result["bins"]]
+        error = f"{TITLES.get(name, name)}: {result['ece_within_relations']:.3f}"
+        x, y = ([part[key] for part in result["bins"]] for key in ("predicted", "observed"))
         axes.plot(x, y, "o-", color=colour, label=error, markersize=4, linewidth=1.6)
-    heading = found.get("title", ASKED[found["asked"]])
-    axes.set_title(heading, loc="left", fontsize=10)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_xlabel("probability")
+    axes.set_title(found.get("title", ASKED[found["asked"]]), loc="left", fontsize=10)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="probability")
     axes.set_ylabel(f"share of true triples ({found['split']})")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(
-        title="error within relations",
-        fontsize=8,
-        title_fontsize=8,
-        frameon=False,
-        loc="upper left",
-    )
+    fonts = {"fontsize": 8, "title_fontsize": 8}
+    axes.legend(title="error within relations", frameon=False, loc="upper left", **fonts)

@@ -77,7 +77,7 @@ class TrainingConfig:
     checkpoint_seconds: float = option(60.0, "least time between two checkpoints", 0)
 
     def __post_init__(self) -> None:
-        _check(self, "")
+        _check(self)
 
     @property
     def stops_early(self) -> bool:
@@ -102,7 +102,7 @@ class TrainingConfig:
             base = kind(**common)
         if options.get("queries", "weighted") != "weighted":  # others come in no parts
             options = {"answers_per_query": 0, **options}
-        return _with_options(base, options, "")
+        return _with_options(base, options)
 
     def to_dict(self) -> dict[str, Any]:
         """As nested plain values, for TOML and JSON."""
@@ -233,15 +233,19 @@ def read_config(values: Mapping[str, Any]) -> Config:
 
 def option_help(config: TrainingConfig) -> list[tuple[str, str, str]]:
     """(key, value, meaning) of every option of a config."""
-    rows = []
+    return [(key, str(value), limits["help"]) for key, value, _, limits in _options(config)]
+
+
+def _options(config: Any) -> Iterator[tuple[str, Any, Any, Mapping[str, Any]]]:
+    """The key, the value, the type, and the help and limits of every option of a config."""
+    hints = get_type_hints(type(config))
     for item in fields(config):
         value = getattr(config, item.name)
         if is_dataclass(value):
-            inner = option_help(value)  # type: ignore[arg-type]
-            rows += [(f"{item.name}.{key}", text, help) for key, text, help in inner]
+            for key, *rest in _options(value):
+                yield f"{item.name}.{key}", *rest
         else:
-            rows.append((item.name, str(value), item.metadata["help"]))
-    return rows
+            yield item.name, value, hints[item.name], item.metadata
 
 
 def flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -277,18 +281,16 @@ def _kind(loss: Any) -> type[Config]:
     return losses[loss]
 
 
-def _with_options(config: Any, options: Mapping[str, Any], prefix: str) -> Any:
-    hints = get_type_hints(type(config))
+def _with_options(config: Any, options: Mapping[str, Any]) -> Any:
+    hints = {key: hint for key, _, hint, _ in _options(config)}
     changes: dict[str, Any] = {}
     for key, value in options.items():
-        name, dot, rest = key.partition(".")
-        if name not in hints or bool(dot) != is_dataclass(hints[name]):
-            raise _unknown(prefix + key)
-        if dot:
-            inner = changes.get(name, getattr(config, name))
-            changes[name] = _with_options(inner, {rest: value}, f"{name}.")
-        else:
-            changes[name] = _coerce(prefix + key, value, hints[name])
+        if key not in hints:
+            raise _unknown(key)
+        value = _coerce(key, value, hints[key])
+        name, dot, inner = key.partition(".")
+        group = changes.get(name, getattr(config, name))
+        changes[name] = replace(group, **{inner: value}) if dot else value
     return replace(config, **changes)
 
 
@@ -325,25 +327,19 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def _check(config: Any, prefix: str) -> None:
+def _check(config: Any) -> None:
     """Complain about words that an option does not know, and about numbers beyond its limits."""
-    hints = get_type_hints(type(config))
-    for item in fields(config):
-        name, value = prefix + item.name, getattr(config, item.name)
-        if is_dataclass(value):
-            _check(value, f"{item.name}.")
-        elif get_origin(hints[item.name]) is Literal:
-            if value not in (known := get_args(hints[item.name])):
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-        elif hints[item.name] in (int, float):
-            _check_limits(name, value, item.metadata)
-
-
-def _check_limits(name: str, value: float, limits: Mapping[str, Any]) -> None:
-    least, most, above = limits["least"], limits["most"], limits["above"]
-    if above and not least < value < math.inf:  # also refuses NaN
-        raise ConfigError(f"{name} must be positive and finite, not {value}")
-    if not least <= value < math.inf:
-        raise ConfigError(f"{name} must be at least {least} and finite, not {value}")
-    if value > most:
-        raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")
+    for key, value, hint, limits in _options(config):
+        if get_origin(hint) is Literal:
+            if value not in get_args(hint):
+                raise ConfigError(
+                    f"{key} must be one of {', '.join(get_args(hint))}, not {value!r}"
+                )
+        elif hint in (int, float):
+            least, most = limits["least"], limits["most"]
+            if limits["above"] and not least < value < math.inf:  # also refuses NaN
+                raise ConfigError(f"{key} must be positive and finite, not {value}")
+            if not least <= value < math.inf:
+                raise ConfigError(f"{key} must be at least {least} and finite, not {value}")
+            if value > most:
+                raise ConfigError(f"{key} must be at most {most:,}, not {value:,}")

@@ -123,7 +123,7 @@ class EntityTable:
                 scores,
                 batch.targets(rows),
                 self._rounding,
-                batch.rounding_seed + np.uint64(rows.start),
+                ~batch.seed + np.uint64(rows.start),
                 self._root,
                 Kept(*(array[rows] for array in kept)),
                 answer_gradients,
@@ -159,7 +159,7 @@ class EntityTable:
             places_in(negatives, asked.answers),
             len(self.params),
             rounding,
-            batch.rounding_seed,
+            ~batch.seed,
             self._root,
             kept,
         )

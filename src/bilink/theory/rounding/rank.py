@@ -67,10 +67,10 @@ def rounding_rank(
     search = _Search(heads, tails, n, effort)
     matrix = search.matrix
     if not matrix.shape[0]:
-        return search.done(0, 0, search.spread(np.zeros((0, 0)), np.zeros((0, 0))), None)
+        return search.done(0, 0, search.certified((np.zeros((0, 0)), np.zeros((0, 0)))), None)
     simple = rank_one_factors(matrix)
     if simple is not None:
-        return search.done(1, 1, search.spread(*simple), None)
+        return search.done(1, 1, search.certified(simple), None)
     lower = max(2, shattered(matrix, n), shattered(matrix.transposed, n))
     exact = search.exact_certificate()
     upper = min(exact.rank, *matrix.shape)
@@ -175,14 +175,14 @@ class _Search:
             self.work = self.effort * _WORK
             best = self.factors(rank)
         if best is None and (complete or upper == most):
-            best = self.spread(*_plain(self.matrix))
+            best = self.certified(_plain(self.matrix))
         return self.done(lower, upper, best, exact)
 
     def factors(self, rank: int) -> Factors | None:
         """Certified factors of this rank or less, if they are found."""
         if self.on_circle is not None and self.on_circle.rank <= rank:
             return self.on_circle
-        return self._certified(self._on_sphere(rank))
+        return self.certified(self._on_sphere(rank))
 
     @cached_property
     def on_circle(self) -> Factors | None:
@@ -190,7 +190,7 @@ class _Search:
         costs = [least_cost(counts) for counts in self.counts]
         for s in (0, 1) if costs[0] <= costs[1] else (1, 0):
             found = circle_factors(self.sides[s], self.orders[s], costs[s][1])
-            factors = self._certified(found[::-1] if found and s else found)
+            factors = self.certified(found[::-1] if found and s else found)
             if factors is not None:
                 return factors
         return None
@@ -228,30 +228,24 @@ class _Search:
                 return None
         return None
 
-    def _certified(self, found: tuple[np.ndarray, np.ndarray] | None) -> Factors | None:
-        """The factors of all entities, if they pass their check."""
-        factors = None if found is None else self.spread(*found)
-        if factors is None or not margin_over_error(factors, self.heads, self.tails) > 1:
-            return None
-        return factors
-
     # -- results -----------------------------------------------------------------------------------
 
-    def spread(self, left: np.ndarray, right: np.ndarray) -> Factors:
-        """Factors of the distinct rows and columns → of all entities."""
+    def certified(self, found: tuple[np.ndarray, np.ndarray] | None) -> Factors | None:
+        """Factors of the distinct rows and columns → of all entities, if they pass their check."""
+        if found is None:
+            return None
         # Entities without facts have the number −1: that of a last row of zeros.
-        left, right = (np.pad(table, ((0, 1), (0, 0))) for table in (left, right))
-        return Factors(left[self.matrix.row_of], right[self.matrix.column_of], 0.5)
+        left, right = (np.pad(table, ((0, 1), (0, 0))) for table in found)
+        factors = Factors(left[self.matrix.row_of], right[self.matrix.column_of], 0.5)
+        return factors if margin_over_error(factors, self.heads, self.tails) > 1 else None
 
     def done(
         self, lower: int, upper: int, factors: Factors | None, exact: IntervalCertificate | None
     ) -> RoundingRank:
-        """The result; factors that do not pass their check are dropped."""
+        """The result."""
         margin = float("nan")
         if factors is not None:
             margin = margin_over_error(factors, self.heads, self.tails)
-            if margin <= 1:
-                factors, margin = None, float("nan")
         return RoundingRank(lower, upper, factors, margin, exact)
 
 
