@@ -78,12 +78,13 @@ def reliability(probabilities: np.ndarray, truths: np.ndarray, bins: int = BINS)
         raise DataError(f"{p.size} probabilities do not fit {y.size} truths")
     if not ((p >= 0) & (p <= 1)).all():
         raise DataError("a probability is not between 0 and 1")
-    place = _places(p, bins)
-    counts = np.bincount(place)
-    some = counts > 0
-    sums = np.bincount(place, p)[some], np.bincount(place, y)[some]
-    counts = counts[some]
-    return Reliability(counts, sums[0] / counts, sums[1] / counts, p, y)
+    # The bin of a probability: by how many are smaller and half of those that are equal.
+    _, place, equal = np.unique(p, return_inverse=True, return_counts=True)
+    middle = np.cumsum(equal) - equal / 2
+    place = np.minimum((middle * bins / len(p)).astype(np.int64), bins - 1)[place]
+    _, place, counts = np.unique(place, return_inverse=True, return_counts=True)
+    predicted, observed = (np.bincount(place, values) / counts for values in (p, y))
+    return Reliability(counts, predicted, observed, p, y)
 
 
 def ece_within(
@@ -116,13 +117,6 @@ def chance_ece(
         found.append((whole, ece_within(probabilities, truths, relations, bins)))
     whole, within = np.mean(found, axis=0)
     return float(whole), float(within)
-
-
-def _places(p: np.ndarray, bins: int) -> np.ndarray:
-    """The bin of each probability, by how many are smaller and half of those that are equal."""
-    _, place, counts = np.unique(p, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - counts / 2
-    return np.minimum((middle * bins / len(p)).astype(np.int64), bins - 1)[place]
 
 
 def draw_reliability(comparisons: list[dict[str, Any]], path: Path) -> None:

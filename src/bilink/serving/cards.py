@@ -9,12 +9,7 @@ import numpy as np
 
 from bilink._text import printable
 from bilink.data.graph import SPLITS
-from bilink.data.statistics import (
-    RelatedRelations,
-    RelationStatistics,
-    related_relations,
-    relation_statistics,
-)
+from bilink.data.statistics import RelatedRelations, related_relations, relation_statistics
 from bilink.errors import DataError
 from bilink.evaluation.calibration import find_examples
 from bilink.evaluation.reliability import reliability
@@ -42,10 +37,9 @@ class RelationCards:
 
     def card(self, r: int) -> dict[str, Any]:
         """The card of relation ``r``; related relations are given by id."""
-        statistics = asdict(self._statistics[r])
-        del statistics["id"], statistics["name"]
+        statistics = self._statistics[r].items()
         return {
-            **statistics,
+            **{key: value for key, value in statistics if key not in ("id", "name")},
             "related": [
                 {
                     "id": pair.second if r == pair.first else pair.first,
@@ -105,8 +99,8 @@ class RelationCards:
         return facts_of(self._graph, SPLITS)
 
     @cached_property
-    def _statistics(self) -> list[RelationStatistics]:
-        return relation_statistics(self._graph)
+    def _statistics(self) -> list[dict[str, Any]]:
+        return [asdict(row) for row in relation_statistics(self._graph)]
 
     @cached_property
     def _related(self) -> list[RelatedRelations]:

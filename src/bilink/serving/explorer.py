@@ -1,7 +1,6 @@
 """What the server answers about a run, as plain dictionaries ready for JSON."""
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -217,7 +216,10 @@ class Explorer:
             raise ConfigError("give a relation, or the other entity, as well")
         nothing = h is None and r is None and t is None
         only = "seen" if seen and (r is not None or nothing) else None
-        answers = self.run.query_ids(h, r, t, k=k, new=new or nothing, only=only, stop=_alarm())
+        end = time.monotonic() + LONGEST_SEARCH
+        answers = self.run.query_ids(
+            h, r, t, k=k, new=new or nothing, only=only, stop=lambda: time.monotonic() > end
+        )
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
@@ -423,9 +425,3 @@ def _supporting(row: Support) -> dict[str, Any]:
 
 def _shown(fact: Fact) -> tuple[str, ...]:
     return tuple(map(printable, fact))
-
-
-def _alarm() -> Callable[[], bool]:
-    """A function that returns true once a search has taken longer than anyone waits."""
-    end = time.monotonic() + LONGEST_SEARCH
-    return lambda: time.monotonic() > end

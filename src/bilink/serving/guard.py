@@ -61,7 +61,9 @@ class Guard:
         """The answer to a request that must not reach the application; None for others."""
         if self._hosts is not None and _host(request) not in self._hosts:
             return _refused(403, "This server answers to localhost only.")
-        if _is_cross_site(request):
+        # A page of another site could keep the server busy.
+        is_cross_site = request.headers.get("sec-fetch-site") == "cross-site"
+        if is_cross_site and request.scope["path"].startswith("/api"):
             return _refused(403, "Pages of other sites may not ask this server.")
         if self._token is None or self._is_authorized(request):
             return None
@@ -131,12 +133,6 @@ async def _read(receive: Receive) -> bytes | None:
             return None
         if not message.get("more_body", False):
             return bytes(body)
-
-
-def _is_cross_site(request: Request) -> bool:
-    """Whether a page of another site calls the API, which could keep the server busy."""
-    cross = request.headers.get("sec-fetch-site") == "cross-site"
-    return cross and request.scope["path"].startswith("/api")
 
 
 def _refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:

@@ -18,21 +18,11 @@ from bilink.errors import ConfigError, DataError
 from bilink.models.hole import export, restore
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
+from bilink.theory import slices as forms
 from bilink.theory.counterexamples import COUNTEREXAMPLES
 from bilink.theory.relations import RelationFacts, facts_of, for_distinct
 from bilink.theory.rounding.certificates import Factors, model_margin
 from bilink.theory.rounding.rank import rounding_rank
-from bilink.theory.slices import (
-    Mixed,
-    by_factors,
-    by_inertia,
-    by_schur,
-    check_fits,
-    inertia_bound,
-    mixed_size,
-    shared_coordinates,
-    side_by_side,
-)
 
 FAMILIES = ("rescal", "complex", "hole")
 
@@ -52,11 +42,11 @@ def consistent_model(factors: Sequence[Factors], name: str, construction: str = 
     paper = construction == "paper"
     slices = _Slices.of(factors, sharing=not paper)
     size = (paper_sizes if paper else sizes)(slices.ranks, slices.n)[name]
-    check_fits(name, size, slices.n, len(factors))
+    forms.check_fits(name, size, slices.n, len(factors))
     if name == "rescal":
         return _rescal(slices)
     if paper:
-        return side_by_side([_paper_slice(factor) for factor in slices.factors]).to_model(name)
+        return forms.side_by_side([_paper_slice(f) for f in slices.factors]).to_model(name)
     return _tight_form(slices, name).to_model(name)
 
 
@@ -75,13 +65,13 @@ def check_family(name: str) -> str:
 
 def sizes(ranks: Sequence[int], n: int) -> dict[str, int]:
     """The sizes that suffice for distinct relations of these rounding ranks among n entities."""
-    most = inertia_bound(n)
+    most = forms.inertia_bound(n)
     each = [_coordinates(r) if sum(_coordinates(r)) <= most else (most, 0) for r in ranks]
     pairs, odd = (sum(column) for column in zip((0, 0), *each, strict=True))
     found = {"rescal": max(1, min(n, 2 * sum(ranks)))}
     for name in ("complex", "hole"):
-        shared = mixed_size(name, n * (n - 1) // 2, n)
-        found[name] = min(mixed_size(name, pairs, odd), shared)
+        shared = forms.mixed_size(name, n * (n - 1) // 2, n)
+        found[name] = min(forms.mixed_size(name, pairs, odd), shared)
     return found
 
 
@@ -251,31 +241,31 @@ def _coordinates(rank: int) -> tuple[int, int]:
     return 3 * (rank // 2) + rank % 2, rank % 2
 
 
-def _tight_form(slices: _Slices, name: str) -> Mixed:
+def _tight_form(slices: _Slices, name: str) -> forms.Mixed:
     n = slices.n
-    form = side_by_side([_tight_slice(factor) for factor in slices.factors])
-    if mixed_size(name, n * (n - 1) // 2, n) < form.size(name):
-        return shared_coordinates(slices.facts(), np.eye(n))
+    form = forms.side_by_side([_tight_slice(factor) for factor in slices.factors])
+    if forms.mixed_size(name, n * (n - 1) // 2, n) < form.size(name):
+        return forms.shared_coordinates(slices.facts(), np.eye(n))
     own, inverse = map(list, zip(*slices.of_relation, strict=True))
     weights = form.pair_weights[own]
     weights[inverse] = weights[inverse].conj()  # this transposes a relation
-    return Mixed(form.pairs, weights, form.reals, form.real_weights[own])
+    return forms.Mixed(form.pairs, weights, form.reals, form.real_weights[own])
 
 
-def _tight_slice(factor: Factors) -> Mixed:
+def _tight_slice(factor: Factors) -> forms.Mixed:
     n, rank = factor.left.shape
-    if sum(_coordinates(rank)) > inertia_bound(n):
-        return by_inertia(_facts(factor), np.eye(n))
-    return by_factors(*_alike(factor.left, factor.right))
+    if sum(_coordinates(rank)) > forms.inertia_bound(n):
+        return forms.by_inertia(_facts(factor), np.eye(n))
+    return forms.by_factors(*_alike(factor.left, factor.right))
 
 
-def _paper_slice(factor: Factors) -> Mixed:
+def _paper_slice(factor: Factors) -> forms.Mixed:
     """The product LQᵀ within the span of L and Q, by its Schur form."""
     n, width = factor.left.shape
     if 2 * width >= n:
-        return by_schur(factor.left @ factor.right.T, np.eye(n))
+        return forms.by_schur(factor.left @ factor.right.T, np.eye(n))
     basis, triangle = np.linalg.qr(np.hstack([factor.left, factor.right]))
-    return by_schur(triangle[:, :width] @ triangle[:, width:].T, basis)
+    return forms.by_schur(triangle[:, :width] @ triangle[:, width:].T, basis)
 
 
 def _alike(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

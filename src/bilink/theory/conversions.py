@@ -21,19 +21,9 @@ from scipy.linalg import block_diag
 from bilink.errors import ConfigError, DataError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
-from bilink.theory import translations
+from bilink.theory import slices, translations
 from bilink.theory.counterexamples import counterexample
 from bilink.theory.rankings import SHIFTED, Level, deviation
-from bilink.theory.slices import (
-    Mixed,
-    by_inertia,
-    check_fits,
-    inertia_bound,
-    mixed_of,
-    mixed_size,
-    shared_coordinates,
-    side_by_side,
-)
 
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids → scores
 Build = Callable[[Model], Model]
@@ -52,11 +42,11 @@ SIZES: dict[str, Callable[[int, int], int]] = {
     "2r + 2": lambda r, k: 2 * r + 2,
     "4r": lambda r, k: 4 * r,
     "⌊r/2⌋ + 1": lambda r, k: r // 2 + 1,
-    "2r − 2 (1 if r = 1)": lambda r, k: mixed_size("hole", 0, r),
+    "2r − 2 (1 if r = 1)": lambda r, k: slices.mixed_size("hole", 0, r),
     "r(r + 1)/2": lambda r, k: r * (r + 1) // 2,
-    "r(r + 1) − 2 (1 if r = 1)": lambda r, k: mixed_size("hole", r * (r - 1) // 2, r),
-    "K f(r)": lambda r, k: k * inertia_bound(r),
-    "2K f(r) + 1": lambda r, k: 2 * k * inertia_bound(r) + 1,
+    "r(r + 1) − 2 (1 if r = 1)": lambda r, k: slices.mixed_size("hole", r * (r - 1) // 2, r),
+    "K f(r)": lambda r, k: k * slices.inertia_bound(r),
+    "2K f(r) + 1": lambda r, k: 2 * k * slices.inertia_bound(r) + 1,
 }
 
 
@@ -112,8 +102,9 @@ def convert(
     """
     _check_model(model)
     arrow = find_arrow(model, to, construction)
-    needed = arrow.size(model.dim, len(model.relations))
-    check_fits(arrow.target, max(needed, dim or 0), len(model.entities), len(model.relations))
+    n, k = len(model.entities), len(model.relations)
+    needed = arrow.size(model.dim, k)
+    slices.check_fits(arrow.target, max(needed, dim or 0), n, k)
     double = _double(model)
     result = arrow.build(double)
     if dim is not None and dim != result.dim:
@@ -141,7 +132,7 @@ def mixture_as_rescal(members: Sequence[Model], weights: np.ndarray) -> tuple[Mo
         for member in members
     ]
     dim, n, k = sum(part.dim for part in parts), len(parts[0].entities), len(weights)
-    check_fits("rescal", dim, n, k)
+    slices.check_fits("rescal", dim, n, k)
     blocks = [weights[:, i, None, None] * _matrices(part) for i, part in enumerate(parts)]
     matrices = [block_diag(*one).ravel() for one in zip(*blocks, strict=True)]
     entities = np.hstack([part.entities.astype(np.float64) for part in parts])
@@ -198,7 +189,7 @@ def grow(model: Model, dim: int) -> Model:
             f"size {dim} is below the bound: this {model.family.title} model needs {model.dim}"
         )
     if model.family.name in ("hole", "complex"):
-        return mixed_of(model).to_model(model.family.name, dim)
+        return slices.mixed_of(model).to_model(model.family.name, dim)
     old, more = _double(model), (0, dim - model.dim)
     relations = np.pad(old.relations, ((0, 0), more))
     if model.family.name == "rescal":
@@ -238,21 +229,22 @@ def _check_model(model: Model) -> None:
 # -- constructions -------------------------------------------------------------------------------
 
 
-def _rearranged(target: str) -> Build:
-    """DistMult, ComplEx and HolE differ only in how their coordinates are arranged."""
-    return lambda model: mixed_of(model).to_model(target)
+def _written(target: str, form: Callable[[Model], slices.Mixed] = slices.mixed_of) -> Build:
+    """The common form of a model, written as a model of the family ``target``.
+
+    DistMult, ComplEx and HolE differ only in how their coordinates are arranged.
+    """
+    return lambda model: form(model).to_model(target)
 
 
-def _shared(target: str) -> Build:
+def _shared(model: Model) -> slices.Mixed:
     """A coordinate for each entry of R and its mirror image, for all relations together."""
-    return lambda model: shared_coordinates(_matrices(model), model.entities).to_model(target)
+    return slices.shared_coordinates(_matrices(model), model.entities)
 
 
-def _each_relation(target: str) -> Build:
+def _each_relation(model: Model) -> slices.Mixed:
     """Coordinates for each relation, by the inertia of its matrix; better for few relations."""
-    return lambda model: side_by_side(
-        [by_inertia(matrix, model.entities) for matrix in _matrices(model)]
-    ).to_model(target)
+    return slices.side_by_side([slices.by_inertia(x, model.entities) for x in _matrices(model)])
 
 
 def _matrices(model: Model) -> np.ndarray:
@@ -271,7 +263,7 @@ def _full_transform(model: Model) -> Model:
     """Hayashi and Shimbo: all r Fourier coefficients, though half are conjugates of the others."""
     entities, relations = model.family.export(model.entities, model.relations)
     pairs, weights = np.fft.fft(entities), np.fft.fft(relations) / model.dim
-    return Mixed.of_pairs(pairs, weights).to_model("complex")
+    return slices.Mixed.of_pairs(pairs, weights).to_model("complex")
 
 
 def _through(first: Build, then: Build) -> Build:
@@ -284,7 +276,7 @@ def _real_only(model: Model) -> Model:
     return Model(find_family("distmult"), model.dim, model.entities, model.relations)
 
 
-_to_complex, _to_hole = _rearranged("complex"), _rearranged("hole")
+_to_complex, _to_hole = _written("complex"), _written("hole")
 _angles_in_hole = _through(translations.to_angles, _to_hole)
 _circulant_through_hole = _through(_to_hole, _circulant)  # Corollary 1
 IN_TABLE_1 = {"rescal", "distmult", "hole", "complex", "transe"}
@@ -305,23 +297,25 @@ ARROWS: tuple[Arrow, ...] = (
     Arrow("transe", "hole", "tight", "2r + 1", "ranking", _angles_in_hole, most=1),
     Arrow("transe", "hole", "refinement", "2r + 1", "refinement", _angles_in_hole),
     Arrow("hole", "rescal", "paper", "r", "scores", _circulant),
-    Arrow("hole", "rescal", "tight", "r", "scores", _rearranged("rescal")),
+    Arrow("hole", "rescal", "tight", "r", "scores", _written("rescal")),
     Arrow("hole", "complex", "paper", "r", "scores", _full_transform),
-    Arrow("hole", "complex", "tight", "⌊r/2⌋ + 1", "scores", _rearranged("complex")),
+    Arrow("hole", "complex", "tight", "⌊r/2⌋ + 1", "scores", _written("complex")),
     Arrow("complex", "rescal", "paper", "2r + 1", "scores", _circulant_through_hole),
-    Arrow("complex", "rescal", "tight", "2r", "scores", _rearranged("rescal")),
-    *(Arrow("complex", "hole", kind, "2r + 1", "scores", _rearranged("hole")) for kind in _EVERY),
+    Arrow("complex", "rescal", "tight", "2r", "scores", _written("rescal")),
+    *(Arrow("complex", "hole", kind, "2r + 1", "scores", _written("hole")) for kind in _EVERY),
     *(
-        Arrow("distmult", target, kind, "r", "scores", _rearranged(target))
+        Arrow("distmult", target, kind, "r", "scores", _written(target))
         for target in ("rescal", "complex")
         for kind in _EVERY
     ),
     Arrow("distmult", "hole", "paper", "2r + 1", "scores", _through(_to_complex, _to_hole)),
-    Arrow("distmult", "hole", "tight", "2r − 2 (1 if r = 1)", "scores", _rearranged("hole")),
-    Arrow("rescal", "complex", "tight", "r(r + 1)/2", "scores", _shared("complex")),
-    Arrow("rescal", "complex", "tight", "K f(r)", "scores", _each_relation("complex")),
-    Arrow("rescal", "hole", "tight", "r(r + 1) − 2 (1 if r = 1)", "scores", _shared("hole")),
-    Arrow("rescal", "hole", "tight", "2K f(r) + 1", "scores", _each_relation("hole")),
+    Arrow("distmult", "hole", "tight", "2r − 2 (1 if r = 1)", "scores", _written("hole")),
+    Arrow("rescal", "complex", "tight", "r(r + 1)/2", "scores", _written("complex", _shared)),
+    Arrow("rescal", "complex", "tight", "K f(r)", "scores", _written("complex", _each_relation)),
+    Arrow(
+        "rescal", "hole", "tight", "r(r + 1) − 2 (1 if r = 1)", "scores", _written("hole", _shared)
+    ),
+    Arrow("rescal", "hole", "tight", "2K f(r) + 1", "scores", _written("hole", _each_relation)),
     Arrow("analogy", "rescal", "tight", "r", "scores", translations.by_matrix),
     Arrow("cp", "rescal", "tight", "2r", "scores", translations.by_matrix),
     Arrow("simple", "rescal", "tight", "2r", "scores", translations.by_matrix),

@@ -61,8 +61,15 @@ def fit(
         record = _run_epoch(engine, progress, checkpoint)
         due = progress.epoch % config.validation_period == 0 or progress.epoch == config.epochs
         if validate is not None and due:
-            best = _validate(validate, model, progress, best, record)
-            if progress.stale:
+            started = time.perf_counter()
+            mrr = record["validation_mrr"] = validate(model)
+            record["validation_seconds"] = round(time.perf_counter() - started, 6)
+            if mrr > progress.best_mrr:
+                progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
+                arrays = model.entities.copy(), model.relations.copy()
+                best = Model(model.family, model.dim, *arrays)
+            else:
+                progress.stale += 1
                 progress.rate *= config.plateau
         if config.minutes:  # else not counted, so that the same run has the same checkpoint
             progress.seconds += record["seconds"] + record.get("validation_seconds", 0)
@@ -139,25 +146,6 @@ def _run_epoch(engine: Engine, progress: Progress, checkpoint: Path | None) -> d
         "loss": totals.loss,
         "violated": totals.violated,
     }
-
-
-def _validate(
-    validate: Callable[[Model], float],
-    model: Model,
-    progress: Progress,
-    best: Model | None,
-    record: dict[str, Any],
-) -> Model | None:
-    """Note the validation MRR; return the best model so far."""
-    started = time.perf_counter()
-    mrr = validate(model)
-    record["validation_mrr"] = mrr
-    record["validation_seconds"] = round(time.perf_counter() - started, 6)
-    if mrr > progress.best_mrr:
-        progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
-        return Model(model.family, model.dim, model.entities.copy(), model.relations.copy())
-    progress.stale += 1
-    return best
 
 
 def _diverged(progress: Progress, checkpoint: Path | None) -> TrainingError:

@@ -77,7 +77,11 @@ class SoftmaxEngine:
         with self._pool.running(), np.errstate(invalid="ignore", over="ignore"):
             for start in range(0, len(order), config.batch_size):
                 batch = self._batch(order[start : start + config.batch_size], random)
-                negatives = self._draw_negatives(random) if sampled else None
+                negatives = None
+                if sampled:  # wrong candidates for the whole batch, in ascending order
+                    n = len(self.model.entities)
+                    drawn = random.choice(n, min(config.negatives, n), replace=False, shuffle=False)
+                    negatives = np.sort(drawn)
                 self._take_step(batch, negatives, rate)
                 means = np.stack([batch.losses, batch.beaten]) @ batch.weights
                 totals += len(batch.losses) * means
@@ -100,12 +104,6 @@ class SoftmaxEngine:
             losses=np.empty(size),
             beaten=np.empty(size),
         )
-
-    def _draw_negatives(self, random: np.random.Generator) -> np.ndarray:
-        """Entities that are wrong candidates for the whole batch, in ascending order."""
-        count = len(self.model.entities)
-        drawn = min(self._config.negatives, count)
-        return np.sort(random.choice(count, drawn, replace=False, shuffle=False))
 
     # -- a step and its parts --------------------------------------------------------------------
 
@@ -144,18 +142,13 @@ class SoftmaxEngine:
         given_gradients = np.empty_like(asked.given)
         shape = (len(batch.groups) - 1, self.model.relations.shape[1])
         relation_gradients = np.empty(shape, dtype=np.float32)
-        self._pool.each(
-            self.model.family.bind(kernels.query_backward),
-            _even_groups(batch.groups, self.threads),
-            asked,
-            queries,
-            gradients,
-            batch.groups,
-            kernels.Penalty(self._penalty, *self._penalties, batch.weights),
-            given_gradients,
-            relation_gradients,
-        )
-        return given_gradients, relation_gradients
+        penalty = kernels.Penalty(self._penalty, *self._penalties, batch.weights)
+        backward = self.model.family.bind(kernels.query_backward)
+        bounds = np.searchsorted(batch.groups, np.linspace(0, len(queries), self.threads + 1))
+        bounds[-1] = len(batch.groups) - 1  # whole groups, of about as many rows for each thread
+        found = given_gradients, relation_gradients
+        self._pool.each(backward, bounds, asked, queries, gradients, batch.groups, penalty, *found)
+        return found
 
     def _penalise_answers(self, batch: Batch) -> None:
         """Add the penalties on the answers, which share their query's."""
@@ -166,14 +159,9 @@ class SoftmaxEngine:
         shares = np.repeat(self._penalties[0] * batch.weights / counts, counts)
         answers = self.model.entities[queries.answers]
         gradients = np.empty_like(answers)
-        self._pool.spread(
-            self.model.family.bind(kernels.penalise_rows),
-            len(answers),
-            answers,
-            shares.astype(np.float32),
-            self._penalty,
-            gradients,
-        )
+        penalise = self.model.family.bind(kernels.penalise_rows)
+        weights = shares.astype(np.float32)
+        self._pool.spread(penalise, len(answers), answers, weights, self._penalty, gradients)
         self._entities.add(gradients, queries.answers)
 
     def _predict_relations(self, batch: Batch, relation_gradients: np.ndarray) -> None:
@@ -212,11 +200,3 @@ def check_fit(family: Family, config: SoftmaxConfig) -> None:
         )
     if config.distance == "plain" and not family.form.is_distance:
         raise ConfigError(f"distance=plain needs a distance; {family.title} has none")
-
-
-def _even_groups(groups: np.ndarray, parts: int) -> np.ndarray:
-    """Cut groups, which start at ``groups``, into parts of about as many rows."""
-    ends = np.linspace(0, groups[-1], parts + 1)
-    bounds = np.searchsorted(groups, ends)
-    bounds[-1] = len(groups) - 1
-    return bounds

@@ -185,17 +185,9 @@ class EntityTable:
         query_gradients: np.ndarray,
     ) -> None:
         """Carry the gradients of the answers' scores back to the queries and to the answers."""
-        own_gradients = np.empty_like(own)
-        self._pool.spread(
-            kernels.answer_backward,
-            len(queries),
-            queries,
-            own,
-            batch.queries.starts,
-            answer_gradients,
-            query_gradients,
-            own_gradients,
-        )
+        own_gradients, starts = np.empty_like(own), batch.queries.starts
+        arrays = answer_gradients, query_gradients, own_gradients
+        self._pool.spread(kernels.answer_backward, len(queries), queries, own, starts, *arrays)
         self.add(self._form.candidate_backward(own_rows, own_gradients), batch.queries.answers)
 
     def _query_backward(self, candidates: np.ndarray, kept: Kept) -> np.ndarray:

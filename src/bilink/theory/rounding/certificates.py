@@ -62,9 +62,13 @@ def margin_over_error(factors: Factors, heads: np.ndarray, tails: np.ndarray) ->
     Above 1, every fact scores above the threshold and every non-fact below it, in float64 and in
     any order of summation.  It is 0 if some score is on the wrong side.
     """
-    left, right = _checked(factors)
-    rows, left = _distinct_rows(left)
-    columns, right = _distinct_rows(right)
+    left, right = factors.left, factors.right
+    if left.ndim != 2 or left.shape != right.shape:
+        raise DataError(f"factors must be two tables of one shape, not {left.shape}, {right.shape}")
+    if not all(np.isfinite(x).all() for x in (left, right, factors.threshold)):
+        raise DataError("the factors hold NaN or infinite numbers; they tell of no relation")
+    rows, left = _distinct_rows(left.astype(np.float64))
+    columns, right = _distinct_rows(right.astype(np.float64))
     facts = _distinct_cells(rows, columns, *distinct_facts(heads, tails, len(rows)))
     gamma = _gamma(factors.rank)
     return _least_quotient(left, right, abs(left), abs(right), facts, factors.threshold, gamma)
@@ -160,15 +164,6 @@ def _largest(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     result = np.zeros((int(groups.max(initial=-1)) + 1, values.shape[1]))
     np.maximum.at(result, groups, values)
     return result
-
-
-def _checked(factors: Factors) -> tuple[np.ndarray, np.ndarray]:
-    left, right = factors.left, factors.right
-    if left.ndim != 2 or left.shape != right.shape:
-        raise DataError(f"factors must be two tables of one shape, not {left.shape}, {right.shape}")
-    if not all(np.isfinite(x).all() for x in (left, right, factors.threshold)):
-        raise DataError("the factors hold NaN or infinite numbers; they tell of no relation")
-    return left.astype(np.float64), right.astype(np.float64)
 
 
 def _distinct_rows(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -175,7 +175,8 @@ def sphere_factors(
     centres, extents, nearest = _places(parts, rank)
     k = _stiffness([part for part in parts if isinstance(part, Solved)], nearest)
     for part, centre, extent in zip(parts, centres, extents, strict=True):
-        tangents = _tangents(centre)
+        # An orthonormal basis of the directions at right angles to the centre.
+        tangents = np.linalg.qr(np.column_stack([centre, np.eye(rank)]))[0][:, 1:].T
         if isinstance(part, Intervals):
             points, caps = _arc(part, centre, tangents[0], extent)
             of_rows, of_columns = (right, left) if part.transposed else (left, right)
@@ -224,12 +225,6 @@ def _stiffness(parts: Sequence[Solved], nearest: float) -> float:
     apart = 1 - np.cos(nearest)
     # K(1 − cos) must exceed a + b + ⟨L, Q⟩ and, between tangents and centres, √K (|L| + |Q|) sin.
     return max(4 * own, 2 * (a + b + left * right) / apart, 16 * ((left + right) / nearest) ** 2)
-
-
-def _tangents(centre: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the directions at right angles to ``centre``."""
-    basis, _ = np.linalg.qr(np.column_stack([centre, np.eye(len(centre))]))
-    return basis[:, 1:].T
 
 
 def _arc(
