@@ -149,10 +149,7 @@ class Explorer:
         self._search_pairs = lru_cache(64)(self._try_pairs)  # these searches take long
         self._calibrated = run.probability is not None
         self._cards = RelationCards(run)
-        self.warm_up()
-
-    def warm_up(self) -> None:
-        """Ask a few questions, so that the first caller waits for no compiling and no index."""
+        # A few questions, so that the first caller waits for no compiling and no index.
         self.search("", "entity", 1)
         if len(self.graph.entities) and len(self.graph.relations):
             entity, relation = self.graph.entities.names[0], self.graph.relations.names[0]

@@ -108,7 +108,7 @@ def _margin(
     scorer: Scorer, model: Model | None, relation: int, facts: np.ndarray, memory: int
 ) -> Margin:
     """One error bound per block first; one per pair where that is not sharp enough."""
-    margin, sure = _margins(scorer, model, relation, facts, memory)
+    margin, sure = _margins(scorer, model, relation, facts, memory, sharp=False)
     if model is None:
         return Margin(relation, len(facts), margin, math.inf)
     if sure <= 0 < margin:
@@ -117,12 +117,7 @@ def _margin(
 
 
 def _margins(
-    scorer: Scorer,
-    model: Model | None,
-    relation: int,
-    facts: np.ndarray,
-    memory: int,
-    sharp: bool = False,
+    scorer: Scorer, model: Model | None, relation: int, facts: np.ndarray, memory: int, sharp: bool
 ) -> tuple[float, float]:
     """The computed margin, and a lower bound on the exact one where the model is known."""
     n = scorer.n_entities

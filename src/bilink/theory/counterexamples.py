@@ -93,7 +93,8 @@ def witness(source: str, target: str, dim: int) -> Model:
     if target == "distmult":  # antisymmetric: Re(i · 1 · conj(i)) = 1
         form = Mixed.of_pairs(np.array([[1], [1j]]), np.array([[1j]]))
     else:
-        form = Mixed.of_reals(np.array([[1.0], [0.0]]), np.ones((1, 1)))
+        nothing, one = np.empty((2, 0)), np.ones((1, 1))
+        form = Mixed(nothing, nothing[:1], np.array([[1.0], [0.0]]), one)
     return form.to_model(source, dim)
 
 

@@ -44,11 +44,6 @@ class Mixed:
         """Complex coordinates only."""
         return cls(pairs, weights, np.empty((len(pairs), 0)), np.empty((len(weights), 0)))
 
-    @classmethod
-    def of_reals(cls, reals: np.ndarray, weights: np.ndarray) -> "Mixed":
-        """Real coordinates only."""
-        return cls(np.empty((len(reals), 0)), np.empty((len(weights), 0)), reals, weights)
-
     def size(self, name: str) -> int:
         """The size of the smallest model of a family that holds these coordinates."""
         return mixed_size(name, self.pairs.shape[1], self.reals.shape[1])

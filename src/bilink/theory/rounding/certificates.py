@@ -19,6 +19,7 @@ from bilink.theory.rounding.boolean import BooleanMatrix, Lists, distinct_facts
 _UNIT = 2.0**-53  # half the distance from 1 to the next double
 _TINY = 2.0**-1000  # for products below the normal numbers
 _ENTRIES = 2**22  # scores that are held at once
+_Pair = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,34 +72,30 @@ def margin_over_error(factors: Factors, heads: np.ndarray, tails: np.ndarray) ->
     columns, right = _distinct_rows(right.astype(np.float64))
     facts = _distinct_cells(rows, columns, *distinct_facts(heads, tails, len(rows)))
     gamma = _gamma(factors.rank)
-    return _least_quotient(left, right, abs(left), abs(right), facts, factors.threshold, gamma)
+    sizes = abs(left), abs(right)
+    return _least_quotient((left, right), sizes, facts, factors.threshold, gamma)
 
 
 def _least_quotient(
-    left: np.ndarray,
-    right: np.ndarray,
-    left_sizes: np.ndarray,
-    right_sizes: np.ndarray,
-    facts: Lists | None,
-    threshold: float,
-    gamma: float,
+    vectors: _Pair, sizes: _Pair, facts: Lists | None, threshold: float, gamma: float
 ) -> float:
     """The least |score − threshold| / error over all pairs of rows; 0 if one is on the wrong side.
 
-    The error is γ times the products of the sizes.  Without ``facts``, which are the ones of each
-    row of the left, no scores can be right.
+    Scores are products of left and right ``vectors``, their errors γ times those of the ``sizes``.
+    ``facts`` are the ones of each row of the left; without them, no scores can be right.
     """
     if facts is None:
         return 0.0
+    left, right = vectors
     worst, owner = np.float64(np.inf), facts.owner
     step = max(1, _ENTRIES // max(1, len(right)))
     for first in range(0, len(left), step):
         part = slice(first, first + step)
         scores = left[part] @ right.T - threshold
-        sizes = left_sizes[part] @ right_sizes.T + abs(threshold)
+        errors = gamma * (sizes[0][part] @ sizes[1].T + abs(threshold)) + _TINY
         ones = slice(*facts.start[[first, min(first + step, len(left))]])
         scores[owner[ones] - first, facts.items[ones]] *= -1
-        worst = np.minimum(worst, (-scores / (gamma * sizes + _TINY)).min())  # NaN if one is
+        worst = np.minimum(worst, (-scores / errors).min())  # NaN if one is
     return float(worst) if worst > 0 else 0.0
 
 
@@ -122,7 +119,7 @@ def model_margin(
         right_sizes.append(_largest(extra[1], columns))
     facts = _distinct_cells(rows, columns, *distinct_facts(heads, tails, len(rows)))
     sizes = np.hstack(left_sizes), np.hstack(right_sizes)
-    return _least_quotient(left @ core, right, *sizes, facts, 0.5, gamma)
+    return _least_quotient((left @ core, right), sizes, facts, 0.5, gamma)
 
 
 def _form(model: Model, relation: int) -> tuple[np.ndarray, np.ndarray]:

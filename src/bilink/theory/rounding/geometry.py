@@ -210,7 +210,9 @@ def _places(parts: Sequence[Part], rank: int) -> tuple[np.ndarray, np.ndarray, f
 
 
 def _size(part: Part) -> int:
-    return len(part.columns) + 1 if isinstance(part, Intervals) else sum(part.block.shape)
+    if isinstance(part, Intervals):
+        return len(part.columns) + 1
+    return len(part.block.rows) + len(part.block.columns)
 
 
 def _stiffness(parts: Sequence[Solved], nearest: float) -> float:

@@ -107,15 +107,11 @@ class _Search:
     def __init__(self, heads: np.ndarray, tails: np.ndarray, n: int, effort: float):
         self.heads, self.tails, self.n, self.effort = heads, tails, n, effort
         self.matrix = BooleanMatrix.of(heads, tails, n)
+        self.sides = self.matrix, self.matrix.transposed
         self.work = effort * _WORK
         self.solved: dict[int, LocalFactors] = {}
 
     # -- orders ------------------------------------------------------------------------------------
-
-    @cached_property
-    def sides(self) -> tuple[BooleanMatrix, BooleanMatrix]:
-        """The matrix, and its rows and columns exchanged."""
-        return self.matrix, self.matrix.transposed
 
     @cached_property
     def orders(self) -> list[np.ndarray]:
@@ -213,7 +209,7 @@ class _Search:
         known = self.solved.get(b)
         if known is not None and known.left.shape[1] <= dim:
             return known
-        n, m = block.shape
+        n, m = len(block.rows), len(block.columns)
         drawing, evaluation = _DRAWING * (n + m) ** 2, n * m * (dim + 4)  # multiplications
         for seed in range(_SEEDS):
             most = min(_EVALUATIONS, int((self.work - drawing) / evaluation))
