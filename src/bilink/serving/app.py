@@ -65,7 +65,8 @@ class WorkerPool:
     """
 
     def __init__(self, name: str, *, workers: int, waiting: int, seconds: float):
-        self._threads = ThreadPoolExecutor(workers, f"bilink-{name}")
+        self._name, self._workers = name, workers
+        self._threads: ThreadPoolExecutor | None = None  # until there is work, and after ``close``
         self._free = threading.BoundedSemaphore(workers + waiting)
         self.seconds = seconds
 
@@ -73,7 +74,13 @@ class WorkerPool:
         """Do the work on one of the threads."""
         if not self._free.acquire(blocking=False):
             raise BusyError
-        job = self._threads.submit(work, *args, **options)
+        try:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._workers, f"bilink-{self._name}")
+            job = self._threads.submit(work, *args, **options)
+        except BaseException:
+            self._free.release()
+            raise
         job.add_done_callback(lambda _: self._free.release())
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), self.seconds)
@@ -82,7 +89,9 @@ class WorkerPool:
 
     def close(self) -> None:
         """Drop what waits, and end the threads when they are done."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads = None
 
 
 class Json(JSONResponse):

@@ -114,10 +114,11 @@ class RelationCards:
     @cached_property
     def weights(self) -> dict[str, dict[str, Any]]:
         """Each member's share of the score, by relation and side; empty unless an ensemble."""
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for row in self._run.shares() if isinstance(self._run, CombinedRun) else ():
-            sides = {side: [row[f"{side} {name}"] for name in self.members] for side in SIDES}
-            found[row["relation"]] = {"relation": row["relation"], **sides}
+            found[row["relation"]] = {"relation": row["relation"]}
+            for side in SIDES:
+                found[row["relation"]][side] = [row[f"{side} {name}"] for name in self.members]
         return found
 
 

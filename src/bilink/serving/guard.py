@@ -94,7 +94,7 @@ class Guard:
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body, if there is one, up to the limits of size and time; then pass it on."""
-        if not Request(scope).headers.keys() & {"content-length", "transfer-encoding"}:
+        if {"content-length", "transfer-encoding"}.isdisjoint(Request(scope).headers):
             await self._app(scope, receive, send)
             return
         try:

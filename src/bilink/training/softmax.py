@@ -142,7 +142,8 @@ class SoftmaxEngine:
         given_gradients = np.empty_like(asked.given)
         shape = (len(batch.groups) - 1, self.model.relations.shape[1])
         relation_gradients = np.empty(shape, dtype=np.float32)
-        penalty = kernels.Penalty(self._penalty, *self._penalties, batch.weights)
+        entity, relation = self._penalties
+        penalty = kernels.Penalty(self._penalty, entity, relation, batch.weights)
         backward = self.model.family.bind(kernels.query_backward)
         bounds = np.searchsorted(batch.groups, np.linspace(0, len(queries), self.threads + 1))
         bounds[-1] = len(batch.groups) - 1  # whole groups, of about as many rows for each thread
