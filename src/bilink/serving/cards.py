@@ -21,7 +21,6 @@ from bilink.theory.description import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
-_NAMED = ("name", "label")
 
 
 def finite(value: float | None) -> float | None:
@@ -136,7 +135,8 @@ def _is_doubt(row: Any) -> bool:
     best = row.get("suggestion")
     numbers = [row.get("probability"), row.get("score")]
     if best is not None:
-        if not (isinstance(best, dict) and all(isinstance(best.get(k), str) for k in _NAMED)):
+        named = ("name", "label")
+        if not (isinstance(best, dict) and all(isinstance(best.get(k), str) for k in named)):
             return False
         numbers.append(best.get("probability"))
     return all(number is None or isinstance(number, int | float) for number in numbers)

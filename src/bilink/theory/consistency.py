@@ -200,15 +200,16 @@ def _absolute(model: Model, heads: np.ndarray, relation: int) -> tuple[np.ndarra
     if name == "transe":
         middle = abs(np.round(model.entities.mean(axis=0))).astype(np.float64)
         centred, query = entities + middle, rows + weights + middle
-        ones = np.ones((len(centred), 1))
-        queries = np.hstack([2 * query, ones[: len(query)], _squares(query)])
-        return queries, np.hstack([centred, _squares(centred), ones]), 2 * width + 8
+        queries = np.column_stack([2 * query, np.ones(len(query)), (query**2).sum(axis=1)])
+        squares = (centred**2).sum(axis=1)
+        candidates = np.column_stack([centred, squares, np.ones(len(centred))])
+        return queries, candidates, 2 * width + 8
     if name != "transe-l1":
         raise ConfigError(f"rounding errors of {model.family.title} are not bounded by the theory")
-    ones = np.ones((len(entities), 1))  # the Manhattan distance: Σ|q| + Σ|c|
-    total = (rows + weights).sum(axis=1, keepdims=True)
-    candidates = np.hstack([ones, entities.sum(axis=1, keepdims=True)])
-    return np.hstack([total, ones[: len(rows)]]), candidates, width + 2
+    # The Manhattan distance: Σ|q| + Σ|c|.
+    queries = np.column_stack([(rows + weights).sum(axis=1), np.ones(len(rows))])
+    candidates = np.column_stack([np.ones(len(entities)), entities.sum(axis=1)])
+    return queries, candidates, width + 2
 
 
 def _products(rows: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
@@ -219,9 +220,5 @@ def _products(rows: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
     return np.hstack([reals * weight, x * c + y * d, x * d + y * c])
 
 
-def _squares(rows: np.ndarray) -> np.ndarray:
-    return np.sum(rows**2, axis=1, keepdims=True)
-
-
 def _norm(rows: np.ndarray) -> float:
-    return float(np.sqrt(_squares(rows).max(initial=0)))
+    return float(np.linalg.norm(rows, axis=1).max(initial=0))

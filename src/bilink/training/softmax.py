@@ -108,22 +108,17 @@ class SoftmaxEngine:
     # -- a step and its parts --------------------------------------------------------------------
 
     def _take_step(self, batch: Batch, negatives: np.ndarray | None, rate: np.float32) -> None:
-        asked = kernels.Asked(
-            self.model.entities[batch.queries.given],
-            self.model.relations,
-            batch.queries.relations,
-            batch.queries.heads,
-            self._dropout,
-            batch.seed,
-        )
+        asking = batch.queries
+        rows = self.model.entities[asking.given], self.model.relations
+        asked = kernels.Asked(*rows, asking.relations, asking.heads, self._dropout, batch.seed)
         queries = np.empty_like(asked.given)
         make_queries = self.model.family.bind(kernels.make_queries)
         self._pool.spread(make_queries, len(queries), asked, queries)
         query_gradients = self._entities.compare(queries, batch, negatives)
         given_gradients, relation_gradients = self._backward(asked, batch, queries, query_gradients)
-        self._entities.add(given_gradients, batch.queries.given)
+        self._entities.add(given_gradients, asking.given)
         self._penalise_answers(batch)
-        relations = batch.queries.relations[batch.groups[:-1]]
+        relations = asking.relations[batch.groups[:-1]]
         if self._config.relation_prediction:
             gradients = np.zeros_like(self.model.relations)
             gradients[relations] = relation_gradients

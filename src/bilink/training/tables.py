@@ -117,17 +117,10 @@ class EntityTable:
         kept = _room(len(queries), len(candidates), self._rounding)
         answer_gradients = np.empty(len(batch.queries.answers), dtype=np.float32)
         for rows, scores in self._blocks(queries, candidates):
-            self._pool.spread(
-                kernels.rounded_gradients,
-                len(scores),
-                scores,
-                batch.targets(rows),
-                self._rounding,
-                ~batch.seed + np.uint64(rows.start),
-                self._root,
-                Kept(*(array[rows] for array in kept)),
-                answer_gradients,
-            )
+            targets, seed = batch.targets(rows), ~batch.seed + np.uint64(rows.start)
+            how = self._rounding, seed, self._root
+            into = Kept(*(array[rows] for array in kept)), answer_gradients
+            self._pool.spread(kernels.rounded_gradients, len(scores), scores, targets, *how, *into)
         query_gradients = self._query_backward(candidates, kept)
         self._begin_few()
         self._add_kept(queries, kept)
@@ -149,20 +142,9 @@ class EntityTable:
         kept = _room(len(queries), len(candidates), rounding)
         answer_gradients = np.empty(len(own), dtype=np.float32)
         targets = batch.targets(slice(0, len(queries)))._replace(answers=answer_gradients)
-        self._pool.spread(
-            kernels.sampled_gradients,
-            len(queries),
-            scores,
-            queries,
-            own,
-            targets,
-            places_in(negatives, asked.answers),
-            len(self.params),
-            rounding,
-            ~batch.seed,
-            self._root,
-            kept,
-        )
+        arrays = scores, queries, own, targets, places_in(negatives, asked.answers)
+        how = len(self.params), rounding, ~batch.seed, self._root
+        self._pool.spread(kernels.sampled_gradients, len(queries), *arrays, *how, kept)
         if rounding:
             query_gradients = self._query_backward(candidates, kept)
             gradients = np.zeros_like(candidates)
