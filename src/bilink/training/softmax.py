@@ -58,8 +58,9 @@ class SoftmaxEngine:
     @property
     def state(self) -> dict[str, np.ndarray]:
         """The optimizer's arrays, by name."""
-        tables = {"entity": self._entities.optimizer, "relation": self._relations}
-        found = {f"{k}_{name}": array for k, t in tables.items() for name, array in t.state.items()}
+        entities, relations = self._entities.optimizer.state, self._relations.state
+        found = {f"entity_{name}": array for name, array in entities.items()}
+        found |= {f"relation_{name}": array for name, array in relations.items()}
         return {**found, "step": self._step}
 
     def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bilink._threads import single_threaded_blas
 from bilink.errors import DataError
 from bilink.models.model import Model
 from bilink.theory.rounding.boolean import BooleanMatrix, Lists, distinct_facts
 
 _UNIT = 2.0**-53  # half the distance from 1 to the next double
 _TINY = 2.0**-1000  # for products below the normal numbers
-_ENTRIES = 2**22  # scores that are held at once
+_ENTRIES = 2**17  # scores that are held at once: they stay in the cache
 _Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -86,16 +87,21 @@ def _least_quotient(
     """
     if facts is None:
         return 0.0
-    left, right = vectors
+    # The threshold, and what keeps errors above zero, are one more term of each product.
+    n, m = np.ones((len(vectors[0]), 1)), np.ones((len(vectors[1]), 1))
+    left, right = np.hstack([vectors[0], -threshold * n]), np.hstack([vectors[1], m])
+    least = gamma * abs(threshold) + _TINY
+    errors = np.hstack([gamma * sizes[0], least * n]), np.hstack([sizes[1], m])
     worst, owner = np.float64(np.inf), facts.owner
     step = max(1, _ENTRIES // max(1, len(right)))
-    for first in range(0, len(left), step):
-        part = slice(first, first + step)
-        scores = left[part] @ right.T - threshold
-        errors = gamma * (sizes[0][part] @ sizes[1].T + abs(threshold)) + _TINY
-        ones = slice(*facts.start[[first, min(first + step, len(left))]])
-        scores[owner[ones] - first, facts.items[ones]] *= -1
-        worst = np.minimum(worst, (-scores / errors).min())  # NaN if one is
+    with single_threaded_blas():  # the products are too small to share
+        for first in range(0, len(left), step):
+            part = slice(first, first + step)
+            scores = left[part] @ right.T
+            ones = slice(*facts.start[[first, min(first + step, len(left))]])
+            scores[owner[ones] - first, facts.items[ones]] *= -1  # now all should be negative
+            scores /= errors[0][part] @ errors[1].T
+            worst = np.minimum(worst, -scores.max())  # NaN if one is
     return float(worst) if worst > 0 else 0.0
 
 
@@ -275,12 +281,15 @@ class IntervalCertificate:
         if rows is None:
             return False
         columns = Lists.of(rows.items, rows.owner, int(self.column_of.max(initial=-1)) + 1)
+        inside = np.zeros(max(len(rows), len(columns)), dtype=bool)
         found = 0
         for block in self.blocks:
             lists = (columns if block.transposed else rows).take(block.rows)
             found += len(lists.items)
-            if not np.isin(lists.items, block.columns).all():  # a fact across two blocks
+            inside[block.columns] = True
+            if not inside[lists.items].all():  # a fact across two blocks
                 return False
+            inside[block.columns] = False
             intervals = np.stack(lists.intervals(block.columns))
             row_of = np.repeat(np.arange(len(block.rows)), block.count)
             claimed = np.stack([row_of, block.first, block.last])
