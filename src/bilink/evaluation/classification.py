@@ -102,10 +102,9 @@ class Classification:
     @property
     def protocol(self) -> str:
         """How it was found, in words: results with the same words can be compared."""
-        thresholds = f"thresholds with prior {self.prior:g}, negatives {self.threshold_negatives}"
         return (
             f"{self.split}, triple classification, negatives {self.negatives}, seed {self.seed}, "
-            f"{thresholds}"
+            f"thresholds with prior {self.prior:g}, negatives {self.threshold_negatives}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,12 +136,8 @@ class Classification:
             return None
         found = reliability(self.probabilities, self.labels)
         within = ece_within(self.probabilities, self.labels, self.triples[:, 1])
-        return {
-            "ece": found.ece,
-            "ece_within_relations": within,
-            "brier": found.brier,
-            "log_loss": found.log_loss,
-        }
+        rest = {"brier": found.brier, "log_loss": found.log_loss}
+        return {"ece": found.ece, "ece_within_relations": within, **rest}
 
 
 def classify_triples(
@@ -177,16 +172,10 @@ def classify_triples(
     def standardised(scores: np.ndarray, triples: np.ndarray) -> np.ndarray:
         return (scores - means[triples[:, 1]]) / deviations[triples[:, 1]]
 
-    triples, labels, origin = labelled_triples(graph, CHOSEN_ON, seed, plausible)
+    triples, labels, threshold_origin = labelled_triples(graph, CHOSEN_ON, seed, plausible)
     examples = np.bincount(triples[:, 1], minlength=len(means))
-    chosen = choose_thresholds(
-        standardised(finite_scores(score, triples), triples),
-        labels,
-        triples[:, 1],
-        len(means),
-        prior,
-    )
-    threshold_origin = origin
+    scores = standardised(finite_scores(score, triples), triples)
+    chosen = choose_thresholds(scores, labels, triples[:, 1], len(means), prior)
     triples, labels, origin = labelled_triples(graph, split, seed, plausible)
     scores = finite_scores(score, triples)
     return Classification(

@@ -78,12 +78,13 @@ def reliability(probabilities: np.ndarray, truths: np.ndarray, bins: int = BINS)
         raise DataError(f"{p.size} probabilities do not fit {y.size} truths")
     if not ((p >= 0) & (p <= 1)).all():
         raise DataError("a probability is not between 0 and 1")
-    place = _places(p, bins)
-    counts = np.bincount(place)
-    some = counts > 0
-    sums = np.bincount(place, p)[some], np.bincount(place, y)[some]
-    counts = counts[some]
-    return Reliability(counts, sums[0] / counts, sums[1] / counts, p, y)
+    # The bin of a probability: by how many are smaller and half of those that are equal.
+    _, place, equal = np.unique(p, return_inverse=True, return_counts=True)
+    middle = np.cumsum(equal) - equal / 2
+    place = np.minimum((middle * bins / len(p)).astype(np.int64), bins - 1)[place]
+    _, place, counts = np.unique(place, return_inverse=True, return_counts=True)
+    predicted, observed = (np.bincount(place, values) / counts for values in (p, y))
+    return Reliability(counts, predicted, observed, p, y)
 
 
 def ece_within(
@@ -118,13 +119,6 @@ def chance_ece(
     return float(whole), float(within)
 
 
-def _places(p: np.ndarray, bins: int) -> np.ndarray:
-    """The bin of each probability, by how many are smaller and half of those that are equal."""
-    _, place, counts = np.unique(p, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - counts / 2
-    return np.minimum((middle * bins / len(p)).astype(np.int64), bins - 1)[place]
-
-
 def draw_reliability(comparisons: list[dict[str, Any]], path: Path) -> None:
     """One panel for each result of ``compare_calibrations``, one curve for each method."""
     count = len(comparisons)
@@ -138,21 +132,12 @@ def draw_reliability(comparisons: list[dict[str, Any]], path: Path) -> None:
 def _draw_panel(axes: Any, found: Mapping[str, Any]) -> None:
     axes.plot([0, 1], [0, 1], color="#dee2e6", linewidth=1, zorder=0)
     for colour, (name, result) in zip(COLOURS, found["results"].items(), strict=False):
-        title = TITLES.get(name, name)
-        error = f"{title}: {result['ece_within_relations']:.3f}"
-        x = [part["predicted"] for part in result["bins"]]
-        y = [part["observed"] for part in result["bins"]]
+        error = f"{TITLES.get(name, name)}: {result['ece_within_relations']:.3f}"
+        x, y = ([part[key] for part in result["bins"]] for key in ("predicted", "observed"))
         axes.plot(x, y, "o-", color=colour, label=error, markersize=4, linewidth=1.6)
-    heading = found.get("title", ASKED[found["asked"]])
-    axes.set_title(heading, loc="left", fontsize=10)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_xlabel("probability")
+    axes.set_title(found.get("title", ASKED[found["asked"]]), loc="left", fontsize=10)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="probability")
     axes.set_ylabel(f"share of true triples ({found['split']})")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(
-        title="error within relations",
-        fontsize=8,
-        title_fontsize=8,
-        frameon=False,
-        loc="upper left",
-    )
+    fonts = {"fontsize": 8, "title_fontsize": 8}
+    axes.legend(title="error within relations", frameon=False, loc="upper left", **fonts)

@@ -14,13 +14,14 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 import bilink
 from bilink.errors import BilinkError, DataError, QueryStopped
 from bilink.runs.run import Run
 from bilink.serving import schema
 from bilink.serving.explorer import Explorer
-from bilink.serving.guard import App, Guard
+from bilink.serving.guard import Guard
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,7 +66,7 @@ class WorkerPool:
 
     def __init__(self, name: str, *, workers: int, waiting: int, seconds: float):
         self._name, self._workers = name, workers
-        self._threads: ThreadPoolExecutor | None = None  # until there is work
+        self._threads: ThreadPoolExecutor | None = None  # until there is work, and after ``close``
         self._free = threading.BoundedSemaphore(workers + waiting)
         self.seconds = seconds
 
@@ -101,7 +102,9 @@ class Json(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
-def make_app(run: Run, *, token: str | None = None, hosts: Collection[str] | None = None) -> App:
+def make_app(
+    run: Run, *, token: str | None = None, hosts: Collection[str] | None = None
+) -> ASGIApp:
     """The ASGI application that answers for ``run``; see ``Guard`` for the other parameters."""
     explorer = Explorer(run)
     cores = os.cpu_count() or 1
@@ -227,40 +230,38 @@ def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
     app.get(path, include_in_schema=False)(send)
 
 
-def _add_errors(app: FastAPI) -> None:
-    def answer(status: int, sentence: str, **headers: str) -> Response:
-        return Json({"error": sentence}, status, headers)
+# The status and the sentence of an error; None is what the error itself says.
+_FAILURES: dict[type[Exception], tuple[int, str | None]] = {
+    BilinkError: (400, None),
+    DataError: (404, None),
+    QueryStopped: (504, None),
+    SlowError: (504, "This took too long; ask again in a minute."),
+    BusyError: (
+        503,
+        "The server has more questions than it can answer now; ask again in a moment.",
+    ),
+    Exception: (500, "Something went wrong inside bilink; its console says what."),
+}
 
-    async def bilink_error(_: Request, error: Exception) -> Response:
-        return answer(404 if isinstance(error, DataError) else 400, str(error))
+
+def _add_errors(app: FastAPI) -> None:
+    async def failed(_: Request, error: Exception) -> Response:
+        kind = next(kind for kind in type(error).__mro__ if kind in _FAILURES)
+        status, sentence = _FAILURES[kind]
+        headers = {"retry-after": "1"} if kind is BusyError else None
+        return Json({"error": sentence or str(error)}, status, headers)
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if part not in ("query", "body"))
-        return answer(422, f"{where or 'body'}: {first['msg']}")
+        return Json({"error": f"{where or 'body'}: {first['msg']}"}, 422)
 
     async def http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return answer(error.status_code, str(error.detail), **(error.headers or {}))
+        return Json({"error": str(error.detail)}, error.status_code, error.headers)
 
-    async def busy(_: Request, error: Exception) -> Response:
-        sentence = "The server has more questions than it can answer now; ask again in a moment."
-        return answer(503, sentence, **{"retry-after": "1"})
-
-    async def too_slow(_: Request, error: Exception) -> Response:
-        return answer(504, "This took too long; ask again in a minute.")
-
-    async def stopped(_: Request, error: Exception) -> Response:
-        return answer(504, str(error))
-
-    async def bug(_: Request, error: Exception) -> Response:
-        return answer(500, "Something went wrong inside bilink; its console says what.")
-
-    app.add_exception_handler(BilinkError, bilink_error)
-    app.add_exception_handler(QueryStopped, stopped)
+    for kind in _FAILURES:
+        app.add_exception_handler(kind, failed)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(BusyError, busy)
-    app.add_exception_handler(SlowError, too_slow)
-    app.add_exception_handler(Exception, bug)

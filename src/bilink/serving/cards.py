@@ -9,12 +9,7 @@ import numpy as np
 
 from bilink._text import printable
 from bilink.data.graph import SPLITS
-from bilink.data.statistics import (
-    RelatedRelations,
-    RelationStatistics,
-    related_relations,
-    relation_statistics,
-)
+from bilink.data.statistics import RelatedRelations, related_relations, relation_statistics
 from bilink.errors import DataError
 from bilink.evaluation.calibration import find_examples
 from bilink.evaluation.reliability import reliability
@@ -26,19 +21,6 @@ from bilink.theory.description import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
-_STATISTICS = (
-    "train",
-    "valid",
-    "test",
-    "heads",
-    "tails",
-    "tails_per_head",
-    "heads_per_tail",
-    "category",
-    "symmetry",
-    "reflexivity",
-)
-_NAMED = ("name", "label")
 
 
 def finite(value: float | None) -> float | None:
@@ -54,9 +36,9 @@ class RelationCards:
 
     def card(self, r: int) -> dict[str, Any]:
         """The card of relation ``r``; related relations are given by id."""
-        statistics = asdict(self._statistics[r])
+        statistics = self._statistics[r].items()
         return {
-            **{key: statistics[key] for key in _STATISTICS},
+            **{key: value for key, value in statistics if key not in ("id", "name")},
             "related": [
                 {
                     "id": pair.second if r == pair.first else pair.first,
@@ -116,8 +98,8 @@ class RelationCards:
         return facts_of(self._graph, SPLITS)
 
     @cached_property
-    def _statistics(self) -> list[RelationStatistics]:
-        return relation_statistics(self._graph)
+    def _statistics(self) -> list[dict[str, Any]]:
+        return [asdict(row) for row in relation_statistics(self._graph)]
 
     @cached_property
     def _related(self) -> list[RelatedRelations]:
@@ -131,15 +113,12 @@ class RelationCards:
     @cached_property
     def weights(self) -> dict[str, dict[str, Any]]:
         """Each member's share of the score, by relation and side; empty unless an ensemble."""
-        if not isinstance(self._run, CombinedRun):
-            return {}
-        return {
-            row["relation"]: {
-                "relation": row["relation"],
-                **{side: [row[f"{side} {name}"] for name in self.members] for side in SIDES},
-            }
-            for row in self._run.shares()
-        }
+        found: dict[str, dict[str, Any]] = {}
+        for row in self._run.shares() if isinstance(self._run, CombinedRun) else ():
+            found[row["relation"]] = {"relation": row["relation"]}
+            for side in SIDES:
+                found[row["relation"]][side] = [row[f"{side} {name}"] for name in self.members]
+        return found
 
 
 def doubts_of(run: Run) -> list[dict[str, Any]] | None:
@@ -156,7 +135,8 @@ def _is_doubt(row: Any) -> bool:
     best = row.get("suggestion")
     numbers = [row.get("probability"), row.get("score")]
     if best is not None:
-        if not (isinstance(best, dict) and all(isinstance(best.get(k), str) for k in _NAMED)):
+        named = ("name", "label")
+        if not (isinstance(best, dict) and all(isinstance(best.get(k), str) for k in named)):
             return False
         numbers.append(best.get("probability"))
     return all(number is None or isinstance(number, int | float) for number in numbers)

@@ -1,10 +1,9 @@
 """What the server answers about a run, as plain dictionaries ready for JSON."""
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +23,8 @@ SHOWN = 24  # facts of an entity that are shown for each relation and direction
 EXAMPLES = 3
 
 
-class Group(NamedTuple):
-    """The entities that one entity has facts with, for one relation and direction."""
-
-    relation: int
-    side: str  # on which the others stand: "tail" or "head"
-    others: np.ndarray  # ids
+# A relation, the side of the facts on which others stand, "tail" or "head", and their ids.
+Group = tuple[int, str, np.ndarray]
 
 
 class Facts:
@@ -69,8 +64,8 @@ class Facts:
             starts = np.flatnonzero(np.diff(relations, prepend=-1))
             for r, group in zip(relations[starts], np.split(others, starts[1:]), strict=False):
                 order = np.lexsort((group, -self.degrees[group]))
-                found.append(Group(int(r), side, group[order]))
-        return sorted(found, key=lambda group: -len(group.others))
+                found.append((int(r), side, group[order]))
+        return sorted(found, key=lambda group: -len(group[2]))
 
     def around(self, centre: int, size: int) -> tuple[list[int], list[list[int]]]:
         """Up to ``size`` neighbours, taken in turn from each group, and the facts among them.
@@ -78,7 +73,7 @@ class Facts:
         The first node is the centre.  A fact is (head, relation, tail), where head and tail are
         positions in the list of nodes.
         """
-        groups = [group.others for group in self.groups(centre)]
+        groups = [others for _, _, others in self.groups(centre)]
         nodes, turn = {centre: 0}, 0
         while len(nodes) <= size and any(turn < len(group) for group in groups):
             for group in groups:
@@ -113,22 +108,18 @@ class Names:
         """The ids of the ``k`` best matches of ``text``; those with many facts come first."""
         return self.vocabulary.search(text, k, self.facts)
 
-    def checked(self, text: str) -> str:
-        """``text`` itself if it is a name or a label; else an error that suggests close names.
+    def find(self, text: str) -> int:
+        """The id of a name or of an unambiguous label; else an error that suggests close names.
 
         Close names are those that the type-ahead search finds for the text or for its beginning:
         comparing the text with every name takes seconds where there are 100,000.
         """
         if text in self.vocabulary:
-            return text
+            return self.vocabulary.find(text)
         close = self.search(text[:40], 3) or self.search(text[:3], 3)
         meant = " or ".join(repr(self.vocabulary.names[i][:60]) for i in close)
         hint = f"; did you mean {meant}?" if meant else ""
         raise DataError(f"unknown {self.vocabulary.kind} {text[:60]!r}{hint}")
-
-    def find(self, text: str) -> int:
-        """The id of a name or of an unambiguous label."""
-        return self.vocabulary.find(self.checked(text))
 
     def row(self, i: int) -> dict[str, Any]:
         """The name, the label and the number of facts of id ``i``."""
@@ -150,10 +141,7 @@ class Explorer:
         self._search_pairs = lru_cache(64)(self._try_pairs)  # these searches take long
         self._calibrated = run.probability is not None
         self._cards = RelationCards(run)
-        self.warm_up()
-
-    def warm_up(self) -> None:
-        """Ask a few questions, so that the first caller waits for no compiling and no index."""
+        # A few questions, so that the first caller waits for no compiling and no index.
         self.search("", "entity", 1)
         if len(self.graph.entities) and len(self.graph.relations):
             entity, relation = self.graph.entities.names[0], self.graph.relations.names[0]
@@ -217,7 +205,10 @@ class Explorer:
             raise ConfigError("give a relation, or the other entity, as well")
         nothing = h is None and r is None and t is None
         only = "seen" if seen and (r is not None or nothing) else None
-        answers = self.run.query_ids(h, r, t, k=k, new=new or nothing, only=only, stop=_alarm())
+        end = time.monotonic() + LONGEST_SEARCH
+        answers = self.run.query_ids(
+            h, r, t, k=k, new=new or nothing, only=only, stop=lambda: time.monotonic() > end
+        )
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
@@ -271,19 +262,15 @@ class Explorer:
         entities, relations = self.graph.entities.names, self.graph.relations.names
         return self._triple(entities[h], relations[r], entities[t])
 
-    def _probabilities(self, ids: np.ndarray, scores: np.ndarray) -> list[float | None]:
-        """How likely given triples are true; unknown where the run was not calibrated."""
-        calibration = self.run.calibration("facts")
-        if calibration is None:
-            return [None] * len(ids)
-        return list(calibration.probabilities(ids, scores).tolist())
-
     def score(self, triples: list[tuple[str, str, str]]) -> dict[str, Any]:
         """Scores of triples, and whether the graph holds them."""
         rows = [self._ids(*triple) for triple in triples]
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
-        found = zip(rows, scores, self._probabilities(ids, scores), strict=True)
+        calibration, probabilities = self.run.calibration("facts"), [None] * len(ids)
+        if calibration is not None:
+            probabilities = calibration.probabilities(ids, scores).tolist()
+        found = zip(rows, scores, probabilities, strict=True)
         return {
             "scores": [
                 {
@@ -323,12 +310,12 @@ class Explorer:
             **row,
             "groups": [
                 {
-                    "relation": self.relations.row(group.relation),
-                    "side": group.side,
-                    "count": len(group.others),
-                    "entities": [self.entities.row(j) for j in group.others[:SHOWN].tolist()],
+                    "relation": self.relations.row(r),
+                    "side": side,
+                    "count": len(others),
+                    "entities": [self.entities.row(j) for j in others[:SHOWN].tolist()],
                 }
-                for group in self.facts.groups(i)
+                for r, side, others in self.facts.groups(i)
             ],
             "doubts": None if doubts is None else mine[:SHOWN],
         }
@@ -423,9 +410,3 @@ def _supporting(row: Support) -> dict[str, Any]:
 
 def _shown(fact: Fact) -> tuple[str, ...]:
     return tuple(map(printable, fact))
-
-
-def _alarm() -> Callable[[], bool]:
-    """A function that returns true once a search has taken longer than anyone waits."""
-    end = time.monotonic() + LONGEST_SEARCH
-    return lambda: time.monotonic() > end

@@ -2,17 +2,12 @@
 
 import asyncio
 import hmac
-import json
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from collections.abc import Collection
+from urllib.parse import urlencode
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 2**20  # bytes
 BODY_SECONDS = 10.0
@@ -40,9 +35,10 @@ class Guard:
     must carry it, as ``Authorization: Bearer`` or as the cookie that ``/?token=…`` sets.
     """
 
-    def __init__(self, app: App, *, token: str | None = None, hosts: Collection[str] | None = None):
-        self._app, self._hosts = app, hosts
-        self._token = None if token is None else token.encode()
+    def __init__(
+        self, app: ASGIApp, *, token: str | None = None, hosts: Collection[str] | None = None
+    ):
+        self._app, self._token, self._hosts = app, token, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to the application, or refuse it."""
@@ -58,65 +54,58 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *_SAFETY]
             await send(message)
 
-        headers = dict(scope["headers"])
-        if self._hosts is not None and _host(headers) not in self._hosts:
-            await _refuse(send_safely, 403, "This server answers to localhost only.")
-        elif _is_cross_site(scope, headers):
-            await _refuse(send_safely, 403, "Pages of other sites may not ask this server.")
-        elif self._token is not None and not self._is_authorized(headers):
-            await self._log_in(scope, send_safely)
-        else:
-            await self._pass_on(scope, receive, send_safely, headers)
+        answer = self._refusal(Request(scope)) or self._pass_on
+        await answer(scope, receive, send_safely)
 
-    def _is_authorized(self, headers: dict[bytes, bytes]) -> bool:
-        kind, _, credentials = headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"bearer" and self._is_token(credentials.strip()):
+    def _refusal(self, request: Request) -> Response | None:
+        """The answer to a request that must not reach the application; None for others."""
+        if self._hosts is not None and _host(request) not in self._hosts:
+            return _refused(403, "This server answers to localhost only.")
+        # A page of another site could keep the server busy.
+        is_cross_site = request.headers.get("sec-fetch-site") == "cross-site"
+        if is_cross_site and request.scope["path"].startswith("/api"):
+            return _refused(403, "Pages of other sites may not ask this server.")
+        if self._token is None or self._is_authorized(request):
+            return None
+        return self._log_in(request)
+
+    def _is_authorized(self, request: Request) -> bool:
+        kind, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and self._is_token(credentials.strip()):
             return True
-        try:
-            cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
-        except CookieError:
-            return False
-        return COOKIE in cookies and self._is_token(cookies[COOKIE].value.encode())
+        return COOKIE in request.cookies and self._is_token(request.cookies[COOKIE])
 
-    def _is_token(self, given: bytes) -> bool:
-        return self._token is not None and hmac.compare_digest(given, self._token)
+    def _is_token(self, given: str) -> bool:
+        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
 
-    async def _log_in(self, scope: Scope, send: Send) -> None:
+    def _log_in(self, request: Request) -> Response:
         """Set the cookie if the page is opened with the token in the address; else refuse."""
-        pairs = parse_qsl(scope.get("query_string", b"").decode("latin-1"))
+        pairs = request.query_params.multi_items()
         given = next((value for name, value in pairs if name == "token"), "")
-        if scope["path"] != "/" or not self._is_token(given.encode()):
+        if request.scope["path"] != "/" or not self._is_token(given):
             sentence = (
                 "This server needs a token: open the address that 'bilink serve' printed, "
                 "or send 'Authorization: Bearer TOKEN'."
             )
-            await _refuse(send, 401, sentence, [(b"www-authenticate", b"Bearer")])
-            return
+            return _refused(401, sentence, {"www-authenticate": "Bearer"})
         rest = urlencode([pair for pair in pairs if pair[0] != "token"])
         cookie = f"{COOKIE}={given}; Path=/; HttpOnly; SameSite=Strict"
-        headers = [
-            (b"location", f"/?{rest}".encode() if rest else b"/"),
-            (b"set-cookie", cookie.encode()),
-            (b"content-length", b"0"),
-        ]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        return RedirectResponse(f"/?{rest}" if rest else "/", 303, {"set-cookie": cookie})
 
-    async def _pass_on(
-        self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]
-    ) -> None:
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the body, if there is one, up to the limits of size and time; then pass it on."""
-        if b"content-length" not in headers and b"transfer-encoding" not in headers:
+        if {"content-length", "transfer-encoding"}.isdisjoint(Request(scope).headers):
             await self._app(scope, receive, send)
             return
         try:
             body = await asyncio.wait_for(_read(receive), BODY_SECONDS)
         except TimeoutError:
-            await _refuse(send, 408, "The body of the request took too long to arrive.")
+            late = "The body of the request took too long to arrive."
+            await _refused(408, late)(scope, receive, send)
             return
         if body is None:
             limit = f"The body of a request may have {MAX_BODY:,} bytes and no more."
-            await _refuse(send, 413, limit, [(b"connection", b"close")])
+            await _refused(413, limit, {"connection": "close"})(scope, receive, send)
             return
         first = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -126,9 +115,9 @@ class Guard:
         await self._app(scope, replay, send)
 
 
-def _host(headers: dict[bytes, bytes]) -> str:
+def _host(request: Request) -> str:
     """The host that a request names, without its port."""
-    host = headers.get(b"host", b"").decode("latin-1").lower()
+    host = request.headers.get("host", "").lower()
     if host.startswith("["):
         return host[: host.find("]") + 1]
     return host.partition(":")[0]
@@ -146,15 +135,5 @@ async def _read(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-def _is_cross_site(scope: Scope, headers: dict[bytes, bytes]) -> bool:
-    """Whether a page of another site calls the API, which could keep the server busy."""
-    return headers.get(b"sec-fetch-site") == b"cross-site" and scope["path"].startswith("/api")
-
-
-async def _refuse(
-    send: Send, status: int, sentence: str, headers: Collection[tuple[bytes, bytes]] = ()
-) -> None:
-    body = json.dumps({"error": sentence}).encode()
-    kind = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
-    await send({"type": "http.response.body", "body": body})
+def _refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": sentence}, status, headers)

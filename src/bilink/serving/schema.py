@@ -4,9 +4,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bilink.queries.doubts import Suggestion
+from bilink.queries.explain import Member
+
 MAX_K = 1000
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Answer(BaseModel):
@@ -103,15 +105,6 @@ class Scores(_Answer):
     scores: list[ScoreRow]
 
 
-class Member(_Answer):
-    """What a member of an ensemble adds to a score, asked for the head and for the tail."""
-
-    name: str
-    head: float
-    tail: float
-    share: float
-
-
 class Supporting(_Answer):
     """A training fact, as labels, and its share of the support or its likeness."""
 
@@ -130,14 +123,6 @@ class Explanation(Triple):
     analogies: list[Supporting]
     paths: list[list[tuple[str, str, str]]]
     note: str
-
-
-class Suggestion(_Answer):
-    """An entity that fits better, and how likely that would be a fact."""
-
-    name: str
-    label: str
-    probability: float | None
 
 
 class Doubt(Triple):

@@ -8,7 +8,6 @@ from pathlib import Path
 from bilink._extras import needs
 from bilink._threads import single_threaded_blas
 from bilink.errors import ConfigError
-from bilink.serving.guard import LOOPBACK
 
 SHORTEST_TOKEN = 8
 
@@ -32,6 +31,7 @@ def serve(
         import uvicorn
     from bilink.runs.loading import load
     from bilink.serving.app import make_app
+    from bilink.serving.guard import LOOPBACK
 
     local = _in_address(host) in LOOPBACK
     token = _token(token, local)
@@ -48,7 +48,8 @@ def serve(
             h11_max_incomplete_event_size=2**16,
         )
         if ready:
-            ready(_address(host, listener.getsockname()[1], token))
+            address = f"http://{_in_address(host)}:{listener.getsockname()[1]}/"
+            ready(address + (f"?token={token}" if token else ""))
         uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -77,10 +78,6 @@ def _listen(host: str, port: int) -> socket.socket:
     # Connections inherit it; without it every answer waits 40 ms for the caller's delayed ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def _address(host: str, port: int, token: str | None) -> str:
-    return f"http://{_in_address(host)}:{port}/" + (f"?token={token}" if token else "")
 
 
 def _in_address(host: str) -> str:

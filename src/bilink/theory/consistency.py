@@ -108,7 +108,7 @@ def _margin(
     scorer: Scorer, model: Model | None, relation: int, facts: np.ndarray, memory: int
 ) -> Margin:
     """One error bound per block first; one per pair where that is not sharp enough."""
-    margin, sure = _margins(scorer, model, relation, facts, memory)
+    margin, sure = _margins(scorer, model, relation, facts, memory, sharp=False)
     if model is None:
         return Margin(relation, len(facts), margin, math.inf)
     if sure <= 0 < margin:
@@ -117,12 +117,7 @@ def _margin(
 
 
 def _margins(
-    scorer: Scorer,
-    model: Model | None,
-    relation: int,
-    facts: np.ndarray,
-    memory: int,
-    sharp: bool = False,
+    scorer: Scorer, model: Model | None, relation: int, facts: np.ndarray, memory: int, sharp: bool
 ) -> tuple[float, float]:
     """The computed margin, and a lower bound on the exact one where the model is known."""
     n = scorer.n_entities
@@ -180,7 +175,9 @@ def error_bound(model: Model, heads: np.ndarray, relation: int) -> ErrorBound:
     precision = np.finfo(model.entities.dtype)
     unit = float(precision.eps) / 2
     sizes = ErrorBound(_SLACK, 0.0, queries, candidates)
-    if _is_whole(model, relation) and sizes.largest() * unit < 0.5:
+    arrays = (model.entities, model.relations[relation])
+    is_whole = all(np.array_equal(x, np.round(x)) for x in arrays)
+    if is_whole and sizes.largest() * unit < 0.5:
         return ErrorBound(0.0, 0.0, queries, candidates)
     n = roundings + 4  # what the caller does with a score and its bound is rounded too
     floor = n * float(precision.tiny)  # for products too small to be normal numbers
@@ -203,39 +200,25 @@ def _absolute(model: Model, heads: np.ndarray, relation: int) -> tuple[np.ndarra
     if name == "transe":
         middle = abs(np.round(model.entities.mean(axis=0))).astype(np.float64)
         centred, query = entities + middle, rows + weights + middle
-        ones = np.ones((len(centred), 1))
-        queries = np.hstack([2 * query, ones[: len(query)], _squares(query)])
-        return queries, np.hstack([centred, _squares(centred), ones]), 2 * width + 8
+        queries = np.column_stack([2 * query, np.ones(len(query)), (query**2).sum(axis=1)])
+        squares = (centred**2).sum(axis=1)
+        candidates = np.column_stack([centred, squares, np.ones(len(centred))])
+        return queries, candidates, 2 * width + 8
     if name != "transe-l1":
         raise ConfigError(f"rounding errors of {model.family.title} are not bounded by the theory")
-    ones = np.ones((len(entities), 1))  # the Manhattan distance: Σ|q| + Σ|c|
-    total = (rows + weights).sum(axis=1, keepdims=True)
-    candidates = np.hstack([ones, entities.sum(axis=1, keepdims=True)])
-    return np.hstack([total, ones[: len(rows)]]), candidates, width + 2
+    # The Manhattan distance: Σ|q| + Σ|c|.
+    queries = np.column_stack([(rows + weights).sum(axis=1), np.ones(len(rows))])
+    candidates = np.column_stack([np.ones(len(entities)), entities.sum(axis=1)])
+    return queries, candidates, width + 2
 
 
 def _products(rows: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
     """|h||r| of n real coordinates, then the two sums that make up each complex product."""
-    d = (rows.shape[1] - n) // 2
-    real, imaginary = rows[:, n : n + d], rows[:, n + d :]
-    w_real, w_imaginary = weights[n : n + d], weights[n + d :]
-    return np.hstack(
-        [
-            rows[:, :n] * weights[:n],
-            real * w_real + imaginary * w_imaginary,
-            real * w_imaginary + imaginary * w_real,
-        ]
-    )
-
-
-def _is_whole(model: Model, relation: int) -> bool:
-    arrays = (model.entities, model.relations[relation])
-    return all(np.array_equal(x, np.round(x)) for x in arrays)
-
-
-def _squares(rows: np.ndarray) -> np.ndarray:
-    return np.sum(rows**2, axis=1, keepdims=True)
+    ends = [n, (n + rows.shape[1]) // 2]
+    reals, x, y = np.split(rows, ends, axis=1)
+    weight, c, d = np.split(weights, ends)
+    return np.hstack([reals * weight, x * c + y * d, x * d + y * c])
 
 
 def _norm(rows: np.ndarray) -> float:
-    return float(np.sqrt(_squares(rows).max(initial=0)))
+    return float(np.linalg.norm(rows, axis=1).max(initial=0))

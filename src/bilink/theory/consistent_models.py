@@ -18,21 +18,11 @@ from bilink.errors import ConfigError, DataError
 from bilink.models.hole import export, restore
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
-from bilink.theory.counterexamples import counterexample
+from bilink.theory import slices as forms
+from bilink.theory.counterexamples import COUNTEREXAMPLES
 from bilink.theory.relations import RelationFacts, facts_of, for_distinct
 from bilink.theory.rounding.certificates import Factors, model_margin
 from bilink.theory.rounding.rank import rounding_rank
-from bilink.theory.slices import (
-    Mixed,
-    by_factors,
-    by_inertia,
-    by_schur,
-    check_fits,
-    inertia_bound,
-    mixed_size,
-    shared_coordinates,
-    side_by_side,
-)
 
 FAMILIES = ("rescal", "complex", "hole")
 
@@ -50,47 +40,39 @@ def consistent_model(factors: Sequence[Factors], name: str, construction: str = 
     if construction not in ("paper", "tight"):
         raise ConfigError(f"construction must be paper or tight, not {construction!r}")
     paper = construction == "paper"
-    slices = _Slices.apart(factors) if paper else _Slices.sharing(factors)
+    slices = _Slices.of(factors, sharing=not paper)
     size = (paper_sizes if paper else sizes)(slices.ranks, slices.n)[name]
-    check_fits(name, size, slices.n, len(factors))
+    forms.check_fits(name, size, slices.n, len(factors))
     if name == "rescal":
         return _rescal(slices)
     if paper:
-        return side_by_side([_paper_slice(factor) for factor in slices.factors]).to_model(name)
+        return forms.side_by_side([_paper_slice(f) for f in slices.factors]).to_model(name)
     return _tight_form(slices, name).to_model(name)
 
 
 def check_family(name: str) -> str:
     """The family's name; a family that is not consistent with every graph is refused."""
-    found = find_family(name)
-    if found.name not in (*FAMILIES, "distmult", "transe", "transe-l1"):
+    found, known = find_family(name), f"there are {', '.join(FAMILIES)}"
+    if found.name in COUNTEREXAMPLES:
         raise ConfigError(
-            f"no consistent {found.title} is implemented; there are {', '.join(FAMILIES)}"
+            f"{found.title} cannot tell the facts of every graph apart, at any size; {known}. "
+            f"{COUNTEREXAMPLES[found.name]}"
         )
     if found.name not in FAMILIES:
-        raise ConfigError(
-            f"{found.title} cannot tell the facts of every graph apart, at any size; there are "
-            f"{', '.join(FAMILIES)}. {counterexample(found.name)}"
-        )
+        raise ConfigError(f"no consistent {found.title} is implemented; {known}")
     return found.name
 
 
 def sizes(ranks: Sequence[int], n: int) -> dict[str, int]:
     """The sizes that suffice for distinct relations of these rounding ranks among n entities."""
-    most = inertia_bound(n)
-    pairs = odd = 0
-    for r in ranks:
-        by_columns = _coordinates(r)
-        few = sum(by_columns) <= most
-        pairs += by_columns[0] if few else most
-        odd += by_columns[1] if few else 0
-    return {
-        "rescal": max(1, min(n, 2 * sum(ranks))),
-        **{
-            name: min(mixed_size(name, pairs, odd), mixed_size(name, n * (n - 1) // 2, n))
-            for name in ("complex", "hole")
-        },
-    }
+    most = forms.inertia_bound(n)
+    each = [_coordinates(r) if sum(_coordinates(r)) <= most else (most, 0) for r in ranks]
+    pairs, odd = (sum(column) for column in zip((0, 0), *each, strict=True))
+    found = {"rescal": max(1, min(n, 2 * sum(ranks)))}
+    for name in ("complex", "hole"):
+        shared = forms.mixed_size(name, n * (n - 1) // 2, n)
+        found[name] = min(forms.mixed_size(name, pairs, odd), shared)
+    return found
 
 
 def paper_sizes(ranks: Sequence[int], n: int) -> dict[str, int]:
@@ -197,11 +179,9 @@ class _Slices:
     of_relation: list[tuple[int, bool]]
 
     @classmethod
-    def apart(cls, factors: Sequence[Factors]) -> "_Slices":
-        return cls(list(factors), [(k, False) for k in range(len(factors))])
-
-    @classmethod
-    def sharing(cls, factors: Sequence[Factors]) -> "_Slices":
+    def of(cls, factors: Sequence[Factors], sharing: bool) -> "_Slices":
+        if not sharing:
+            return cls(list(factors), [(k, False) for k in range(len(factors))])
         seen: dict[tuple[int, int], tuple[int, bool]] = {}
         distinct: list[Factors] = []
         for factor in factors:
@@ -261,37 +241,31 @@ def _coordinates(rank: int) -> tuple[int, int]:
     return 3 * (rank // 2) + rank % 2, rank % 2
 
 
-def _tight_form(slices: _Slices, name: str) -> Mixed:
+def _tight_form(slices: _Slices, name: str) -> forms.Mixed:
     n = slices.n
-    form = _weighed(side_by_side([_tight_slice(factor) for factor in slices.factors]), slices)
-    if mixed_size(name, n * (n - 1) // 2, n) < form.size(name):
-        return shared_coordinates(slices.facts(), np.eye(n))
-    return form
-
-
-def _tight_slice(factor: Factors) -> Mixed:
-    n, rank = factor.left.shape
-    if sum(_coordinates(rank)) > inertia_bound(n):
-        return by_inertia(_facts(factor), np.eye(n))
-    return by_factors(*_alike(factor.left, factor.right))
-
-
-def _weighed(form: Mixed, slices: _Slices) -> Mixed:
-    """The form of the distinct relations → of all; conjugate weights transpose a relation."""
-    own = [k for k, _ in slices.of_relation]
-    inverse = np.array([inverse for _, inverse in slices.of_relation])[:, None]
+    form = forms.side_by_side([_tight_slice(factor) for factor in slices.factors])
+    if forms.mixed_size(name, n * (n - 1) // 2, n) < form.size(name):
+        return forms.shared_coordinates(slices.facts(), np.eye(n))
+    own, inverse = map(list, zip(*slices.of_relation, strict=True))
     weights = form.pair_weights[own]
-    weights = np.where(inverse, weights.conj(), weights)
-    return Mixed(form.pairs, weights, form.reals, form.real_weights[own])
+    weights[inverse] = weights[inverse].conj()  # this transposes a relation
+    return forms.Mixed(form.pairs, weights, form.reals, form.real_weights[own])
 
 
-def _paper_slice(factor: Factors) -> Mixed:
+def _tight_slice(factor: Factors) -> forms.Mixed:
+    n, rank = factor.left.shape
+    if sum(_coordinates(rank)) > forms.inertia_bound(n):
+        return forms.by_inertia(_facts(factor), np.eye(n))
+    return forms.by_factors(*_alike(factor.left, factor.right))
+
+
+def _paper_slice(factor: Factors) -> forms.Mixed:
     """The product LQᵀ within the span of L and Q, by its Schur form."""
     n, width = factor.left.shape
     if 2 * width >= n:
-        return by_schur(factor.left @ factor.right.T, np.eye(n))
+        return forms.by_schur(factor.left @ factor.right.T, np.eye(n))
     basis, triangle = np.linalg.qr(np.hstack([factor.left, factor.right]))
-    return by_schur(triangle[:, :width] @ triangle[:, width:].T, basis)
+    return forms.by_schur(triangle[:, :width] @ triangle[:, width:].T, basis)
 
 
 def _alike(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

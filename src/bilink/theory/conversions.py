@@ -16,25 +16,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from bilink.errors import ConfigError, DataError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
-from bilink.theory import translations
+from bilink.theory import slices, translations
 from bilink.theory.counterexamples import counterexample
 from bilink.theory.rankings import SHIFTED, Level, deviation
-from bilink.theory.slices import (
-    Mixed,
-    by_inertia,
-    check_fits,
-    inertia_bound,
-    mixed_of,
-    mixed_size,
-    shared_coordinates,
-    side_by_side,
-)
 
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids → scores
+Build = Callable[[Model], Model]
 Kind = Literal["paper", "tight", "refinement"]
 
 SAMPLE = 20_000  # scores that a certificate compares
@@ -50,11 +42,11 @@ SIZES: dict[str, Callable[[int, int], int]] = {
     "2r + 2": lambda r, k: 2 * r + 2,
     "4r": lambda r, k: 4 * r,
     "⌊r/2⌋ + 1": lambda r, k: r // 2 + 1,
-    "2r − 2 (1 if r = 1)": lambda r, k: mixed_size("hole", 0, r),
+    "2r − 2 (1 if r = 1)": lambda r, k: slices.mixed_size("hole", 0, r),
     "r(r + 1)/2": lambda r, k: r * (r + 1) // 2,
-    "r(r + 1) − 2 (1 if r = 1)": lambda r, k: mixed_size("hole", r * (r - 1) // 2, r),
-    "K f(r)": lambda r, k: k * inertia_bound(r),
-    "2K f(r) + 1": lambda r, k: 2 * k * inertia_bound(r) + 1,
+    "r(r + 1) − 2 (1 if r = 1)": lambda r, k: slices.mixed_size("hole", r * (r - 1) // 2, r),
+    "K f(r)": lambda r, k: k * slices.inertia_bound(r),
+    "2K f(r) + 1": lambda r, k: 2 * k * slices.inertia_bound(r) + 1,
 }
 
 
@@ -71,7 +63,7 @@ class Arrow:
     kind: Kind
     formula: str
     level: Level
-    build: Callable[[Model], Model]
+    build: Build
     most: float = math.inf  # the largest source that it works for
 
     def size(self, r: int, k: int) -> int:
@@ -110,9 +102,10 @@ def convert(
     """
     _check_model(model)
     arrow = find_arrow(model, to, construction)
-    needed = arrow.size(model.dim, len(model.relations))
-    check_fits(arrow.target, max(needed, dim or 0), len(model.entities), len(model.relations))
-    double = Model(model.family, model.dim, *_double(model))
+    n, k = len(model.entities), len(model.relations)
+    needed = arrow.size(model.dim, k)
+    slices.check_fits(arrow.target, max(needed, dim or 0), n, k)
+    double = _double(model)
     result = arrow.build(double)
     if dim is not None and dim != result.dim:
         result = grow(result, dim)
@@ -122,16 +115,8 @@ def convert(
             f"double precision is not enough to convert this model: its scores as "
             f"{result.family.title} are off by {off:.1g} of their spread"
         )
-    return result, Certificate(
-        model.family.name,
-        model.dim,
-        arrow.target,
-        result.dim,
-        arrow.kind,
-        arrow.level,
-        off,
-        compared,
-    )
+    sizes = arrow.source, model.dim, arrow.target, result.dim
+    return result, Certificate(*sizes, arrow.kind, arrow.level, off, compared)
 
 
 def mixture_as_rescal(members: Sequence[Model], weights: np.ndarray) -> tuple[Model, Certificate]:
@@ -147,14 +132,11 @@ def mixture_as_rescal(members: Sequence[Model], weights: np.ndarray) -> tuple[Mo
         for member in members
     ]
     dim, n, k = sum(part.dim for part in parts), len(parts[0].entities), len(weights)
-    check_fits("rescal", dim, n, k)
-    matrices = np.zeros((k, dim, dim))
-    end = 0
-    for i, part in enumerate(parts):
-        start, end = end, end + part.dim
-        matrices[:, start:end, start:end] = weights[:, i, None, None] * _matrices(part)
+    slices.check_fits("rescal", dim, n, k)
+    blocks = [weights[:, i, None, None] * _matrices(part) for i, part in enumerate(parts)]
+    matrices = [block_diag(*one).ravel() for one in zip(*blocks, strict=True)]
     entities = np.hstack([part.entities.astype(np.float64) for part in parts])
-    made = Model(find_family("rescal"), dim, entities, matrices.reshape(k, -1))
+    made = Model(find_family("rescal"), dim, entities, np.array(matrices))
 
     def score(triples: np.ndarray) -> np.ndarray:
         scores = np.stack([part.score(triples) for part in parts], axis=1)
@@ -206,16 +188,13 @@ def grow(model: Model, dim: int) -> Model:
         raise ConfigError(
             f"size {dim} is below the bound: this {model.family.title} model needs {model.dim}"
         )
-    entities, relations = _double(model)
     if model.family.name in ("hole", "complex"):
-        return mixed_of(model).to_model(model.family.name, dim)
-    more = dim - model.dim
+        return slices.mixed_of(model).to_model(model.family.name, dim)
+    old, more = _double(model), (0, dim - model.dim)
+    relations = np.pad(old.relations, ((0, 0), more))
     if model.family.name == "rescal":
-        square = relations.reshape(-1, model.dim, model.dim)
-        relations = np.pad(square, ((0, 0), (0, more), (0, more))).reshape(len(relations), -1)
-    else:
-        relations = np.pad(relations, ((0, 0), (0, more)))
-    return Model(model.family, dim, np.pad(entities, ((0, 0), (0, more))), relations)
+        relations = np.pad(_matrices(old), ((0, 0), more, more)).reshape(len(relations), -1)
+    return Model(model.family, dim, np.pad(old.entities, ((0, 0), more)), relations)
 
 
 def compare(score: Score, target: Model, level: Level) -> tuple[float, int]:
@@ -232,8 +211,9 @@ def compare(score: Score, target: Model, level: Level) -> tuple[float, int]:
     return worst, each * k
 
 
-def _double(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    return model.entities.astype(np.float64), model.relations.astype(np.float64)
+def _double(model: Model) -> Model:
+    arrays = (x.astype(np.float64) for x in (model.entities, model.relations))
+    return Model(model.family, model.dim, *arrays)
 
 
 def _check_model(model: Model) -> None:
@@ -249,28 +229,22 @@ def _check_model(model: Model) -> None:
 # -- constructions -------------------------------------------------------------------------------
 
 
-def _same(model: Model) -> Model:
-    return model
+def _written(target: str, form: Callable[[Model], slices.Mixed] = slices.mixed_of) -> Build:
+    """The common form of a model, written as a model of the family ``target``.
+
+    DistMult, ComplEx and HolE differ only in how their coordinates are arranged.
+    """
+    return lambda model: form(model).to_model(target)
 
 
-def _rearranged(target: str) -> Callable[[Model], Model]:
-    """DistMult, ComplEx and HolE differ only in how their coordinates are arranged."""
-    return lambda model: mixed_of(model).to_model(target)
-
-
-def _shared(target: str) -> Callable[[Model], Model]:
+def _shared(model: Model) -> slices.Mixed:
     """A coordinate for each entry of R and its mirror image, for all relations together."""
-    return lambda model: shared_coordinates(_matrices(model), model.entities).to_model(target)
+    return slices.shared_coordinates(_matrices(model), model.entities)
 
 
-def _each_relation(target: str) -> Callable[[Model], Model]:
+def _each_relation(model: Model) -> slices.Mixed:
     """Coordinates for each relation, by the inertia of its matrix; better for few relations."""
-
-    def build(model: Model) -> Model:
-        parts = [by_inertia(matrix, model.entities) for matrix in _matrices(model)]
-        return side_by_side(parts).to_model(target)
-
-    return build
+    return slices.side_by_side([slices.by_inertia(x, model.entities) for x in _matrices(model)])
 
 
 def _matrices(model: Model) -> np.ndarray:
@@ -289,20 +263,12 @@ def _full_transform(model: Model) -> Model:
     """Hayashi and Shimbo: all r Fourier coefficients, though half are conjugates of the others."""
     entities, relations = model.family.export(model.entities, model.relations)
     pairs, weights = np.fft.fft(entities), np.fft.fft(relations) / model.dim
-    return Mixed.of_pairs(pairs, weights).to_model("complex")
+    return slices.Mixed.of_pairs(pairs, weights).to_model("complex")
 
 
-def _circulant_through_hole(model: Model) -> Model:
-    """Corollary 1."""
-    return _circulant(mixed_of(model).to_model("hole"))
-
-
-def _hole_through_complex(model: Model) -> Model:
-    return mixed_of(mixed_of(model).to_model("complex")).to_model("hole")
-
-
-def _angles_in_hole(model: Model) -> Model:
-    return mixed_of(translations.to_angles(model)).to_model("hole")
+def _through(first: Build, then: Build) -> Build:
+    """One construction after the other."""
+    return lambda model: then(first(model))
 
 
 def _real_only(model: Model) -> Model:
@@ -310,11 +276,14 @@ def _real_only(model: Model) -> Model:
     return Model(find_family("distmult"), model.dim, model.entities, model.relations)
 
 
+_to_complex, _to_hole = _written("complex"), _written("hole")
+_angles_in_hole = _through(translations.to_angles, _to_hole)
+_circulant_through_hole = _through(_to_hole, _circulant)  # Corollary 1
 IN_TABLE_1 = {"rescal", "distmult", "hole", "complex", "transe"}
 _EVERY: tuple[Kind, ...] = ("paper", "tight")
 ARROWS: tuple[Arrow, ...] = (
     *(
-        Arrow(name, name, kind, "r", "scores", _same)
+        Arrow(name, name, kind, "r", "scores", lambda model: model)
         for name in sorted(IN_TABLE_1)
         for kind in _EVERY
     ),
@@ -328,23 +297,25 @@ ARROWS: tuple[Arrow, ...] = (
     Arrow("transe", "hole", "tight", "2r + 1", "ranking", _angles_in_hole, most=1),
     Arrow("transe", "hole", "refinement", "2r + 1", "refinement", _angles_in_hole),
     Arrow("hole", "rescal", "paper", "r", "scores", _circulant),
-    Arrow("hole", "rescal", "tight", "r", "scores", _rearranged("rescal")),
+    Arrow("hole", "rescal", "tight", "r", "scores", _written("rescal")),
     Arrow("hole", "complex", "paper", "r", "scores", _full_transform),
-    Arrow("hole", "complex", "tight", "⌊r/2⌋ + 1", "scores", _rearranged("complex")),
+    Arrow("hole", "complex", "tight", "⌊r/2⌋ + 1", "scores", _written("complex")),
     Arrow("complex", "rescal", "paper", "2r + 1", "scores", _circulant_through_hole),
-    Arrow("complex", "rescal", "tight", "2r", "scores", _rearranged("rescal")),
-    *(Arrow("complex", "hole", kind, "2r + 1", "scores", _rearranged("hole")) for kind in _EVERY),
+    Arrow("complex", "rescal", "tight", "2r", "scores", _written("rescal")),
+    *(Arrow("complex", "hole", kind, "2r + 1", "scores", _written("hole")) for kind in _EVERY),
     *(
-        Arrow("distmult", target, kind, "r", "scores", _rearranged(target))
+        Arrow("distmult", target, kind, "r", "scores", _written(target))
         for target in ("rescal", "complex")
         for kind in _EVERY
     ),
-    Arrow("distmult", "hole", "paper", "2r + 1", "scores", _hole_through_complex),
-    Arrow("distmult", "hole", "tight", "2r − 2 (1 if r = 1)", "scores", _rearranged("hole")),
-    Arrow("rescal", "complex", "tight", "r(r + 1)/2", "scores", _shared("complex")),
-    Arrow("rescal", "complex", "tight", "K f(r)", "scores", _each_relation("complex")),
-    Arrow("rescal", "hole", "tight", "r(r + 1) − 2 (1 if r = 1)", "scores", _shared("hole")),
-    Arrow("rescal", "hole", "tight", "2K f(r) + 1", "scores", _each_relation("hole")),
+    Arrow("distmult", "hole", "paper", "2r + 1", "scores", _through(_to_complex, _to_hole)),
+    Arrow("distmult", "hole", "tight", "2r − 2 (1 if r = 1)", "scores", _written("hole")),
+    Arrow("rescal", "complex", "tight", "r(r + 1)/2", "scores", _written("complex", _shared)),
+    Arrow("rescal", "complex", "tight", "K f(r)", "scores", _written("complex", _each_relation)),
+    Arrow(
+        "rescal", "hole", "tight", "r(r + 1) − 2 (1 if r = 1)", "scores", _written("hole", _shared)
+    ),
+    Arrow("rescal", "hole", "tight", "2K f(r) + 1", "scores", _written("hole", _each_relation)),
     Arrow("analogy", "rescal", "tight", "r", "scores", translations.by_matrix),
     Arrow("cp", "rescal", "tight", "2r", "scores", translations.by_matrix),
     Arrow("simple", "rescal", "tight", "2r", "scores", translations.by_matrix),

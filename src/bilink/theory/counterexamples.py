@@ -36,16 +36,6 @@ class Counterexample:
         return f"{self.reason} Hence the ranking [{rows}] ({self.name}) is out of its reach."
 
 
-def symmetric(matrix: np.ndarray) -> bool:
-    """Whether a matrix is symmetric, as every slice of DistMult is."""
-    return np.array_equal(matrix, matrix.T)
-
-
-def level_diagonal(matrix: np.ndarray) -> bool:
-    """Whether all (i, i) stand level, as they do in every slice of TransE."""
-    return bool(np.all(np.diag(matrix) == matrix[0, 0]))
-
-
 def fits_below_n(matrix: np.ndarray) -> bool:
     """Whether a two-level matrix B can be the order of an N × N slice of RESCAL of size N − 1.
 
@@ -66,7 +56,7 @@ COUNTEREXAMPLES = {
         "one pair above its mirror image",
         np.array([[2, 1], [3, 2]]),
         "DistMult gives (i, j) and (j, i) the same score, so it cannot rank them apart.",
-        symmetric,
+        lambda matrix: np.array_equal(matrix, matrix.T),
     ),
     "transe": Counterexample(
         "transe",
@@ -74,7 +64,7 @@ COUNTEREXAMPLES = {
         np.array([[1, 2], [2, 2]]),
         "TransE gives all pairs (i, i) of a relation the same score, so it cannot rank two of "
         "them apart.",
-        level_diagonal,
+        lambda matrix: bool(np.all(np.diag(matrix) == matrix[0, 0])),
     ),
 }
 
@@ -103,7 +93,8 @@ def witness(source: str, target: str, dim: int) -> Model:
     if target == "distmult":  # antisymmetric: Re(i · 1 · conj(i)) = 1
         form = Mixed.of_pairs(np.array([[1], [1j]]), np.array([[1j]]))
     else:
-        form = Mixed.of_reals(np.array([[1.0], [0.0]]), np.ones((1, 1)))
+        nothing, one = np.empty((2, 0)), np.ones((1, 1))
+        form = Mixed(nothing, nothing[:1], np.array([[1.0], [0.0]]), one)
     return form.to_model(source, dim)
 
 

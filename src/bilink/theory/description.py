@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from bilink._files import user_cache, write_error, write_text
 from bilink._plot import new_figure, save_figure
 from bilink.data.graph import SPLITS, Graph
 from bilink.errors import RunError
-from bilink.theory.consistent_models import paper_sizes, sizes
+from bilink.theory.consistent_models import FAMILIES, paper_sizes, sizes
 from bilink.theory.relations import RelationFacts, facts_of, for_distinct
-from bilink.theory.rounding.rank import RoundingRank, rounding_rank
+from bilink.theory.rounding.rank import rounding_rank
 
 _VERSION = 1  # of the files in the cache, and of the search that filled them
 _MOST_DRAWN = 30  # relations
@@ -27,12 +28,6 @@ class RankBounds:
     upper: int
     certified: int | None  # the rank of factors that were checked entry by entry in float64
     margin_over_error: float | None  # of these factors
-
-    @classmethod
-    def of(cls, found: RoundingRank) -> "RankBounds":
-        """Without the factors."""
-        margin = None if found.factors is None else found.margin_over_error
-        return cls(found.lower, found.upper, found.certified_rank, margin)
 
 
 @dataclass(frozen=True)
@@ -131,7 +126,8 @@ def describe(
         bounds = store.read(facts)
         if bounds is None:
             found = rounding_rank(facts.heads, facts.tails, facts.n, effort=effort)
-            bounds = RankBounds.of(found)
+            margin = None if found.factors is None else found.margin_over_error
+            bounds = RankBounds(found.lower, found.upper, found.certified_rank, margin)
             store.write(facts, bounds)
         return bounds
 
@@ -182,13 +178,9 @@ class _Store:
 
     def write(self, facts: RelationFacts, bounds: RankBounds) -> None:
         """Keep ``bounds``."""
-        path = self._path(facts)
-        try:
-            make_folder(path.parent)
-            write_text(path, json.dumps(asdict(bounds)) + "\n")
-        except RunError:
-            if self.needed:
-                raise
+        with nullcontext() if self.needed else suppress(RunError):
+            make_folder(self.folder)
+            write_text(self._path(facts), json.dumps(asdict(bounds)) + "\n")
 
     def _path(self, facts: RelationFacts) -> Path:
         return self.folder / f"{facts.fingerprint}{self.suffix}"
@@ -218,15 +210,13 @@ def draw_theory(found: GraphTheory, path: Path) -> None:
     ranks.set_xlim(left=0)
     ranks.set_xlabel("rounding rank: proved bounds")
     ranks.set_title(f"{found.name}: dimensions that tell facts from non-facts", fontsize=9)
-    names = ("rescal", "complex", "hole")
-    here, paper = found.sizes, found.paper_sizes
-    for x, name in enumerate(names):
-        bars.bar(
-            x - 0.2, paper[name], 0.38, color=_GREY, label="paper's formula" if not x else None
-        )
-        bars.bar(x + 0.2, here[name], 0.38, color=_BLUE, label="here" if not x else None)
-        for shift, value in ((-0.2, paper[name]), (0.2, here[name])):
-            bars.text(x + shift, value, f"{value:,}", ha="center", va="bottom", fontsize=8)
+    for label, shift, colour, needed in (
+        ("paper's formula", -0.2, _GREY, found.paper_sizes),
+        ("here", 0.2, _BLUE, found.sizes),
+    ):
+        places, heights = [x + shift for x in range(3)], [needed[name] for name in FAMILIES]
+        drawn = bars.bar(places, heights, 0.38, color=colour, label=label)
+        bars.bar_label(drawn, fmt="{:,.0f}", fontsize=8)
     bars.axhline(found.entities, color=_RED, linewidth=1, linestyle="--")
     bars.text(2.4, found.entities, "entities", color=_RED, ha="right", va="bottom", fontsize=8)
     bars.set_yscale("log")

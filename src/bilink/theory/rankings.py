@@ -51,17 +51,11 @@ def dense_rank(scores: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
     scores = _finite_slices(scores)
     ranks = np.empty(scores.shape, dtype=np.int64)
     for index in np.ndindex(scores.shape[:-2]):
-        ranks[index] = _dense_rank(scores[index], tolerance)
+        order = np.argsort(scores[index], axis=None)[::-1]
+        falling = scores[index].ravel()[order]
+        steps = falling[:-1] - falling[1:] > tolerance * yardstick(falling)
+        ranks[index].reshape(-1)[order] = np.append(1, 1 + np.cumsum(steps))
     return ranks
-
-
-def _dense_rank(scores: np.ndarray, tolerance: float) -> np.ndarray:
-    order = np.argsort(scores, axis=None)[::-1]
-    falling = scores.ravel()[order]
-    steps = falling[:-1] - falling[1:] > tolerance * yardstick(scores)
-    ranks = np.empty(scores.size, dtype=np.int64)
-    ranks[order] = np.concatenate([[1], 1 + np.cumsum(steps)])
-    return ranks.reshape(scores.shape)
 
 
 def check_ranking(ranking: np.ndarray) -> np.ndarray:

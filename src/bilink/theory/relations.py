@@ -12,9 +12,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from bilink.data.graph import Graph
+from bilink.data.index import known_answers
 from bilink.data.statistics import CATEGORIES, MANY, Category
 from bilink.errors import ConfigError, DataError
-from bilink.theory.rounding.boolean import distinct_facts
 
 Found = TypeVar("Found")
 
@@ -94,13 +94,10 @@ class RelationFacts:
         proper = self.heads != self.tails
         mutual = int(np.count_nonzero(self.has_reverse & proper)) // 2
         once = ~self.has_reverse
-        ones = np.ones(int(once.sum()), dtype=np.int8)
-        graph = sparse.csr_matrix(
-            (ones, (self.heads[once], self.tails[once])), shape=(self.n, self.n)
-        )
+        ends = self.heads[once], self.tails[once]
+        graph = sparse.csr_matrix((np.ones(len(ends[0])), ends), shape=(self.n, self.n))
         _, labels = csgraph.connected_components(graph, directed=True, connection="strong")
-        cyclic = int(np.count_nonzero(np.bincount(labels) > 1)) if len(ones) else 0
-        return self.loops + mutual + cyclic
+        return self.loops + mutual + int(np.count_nonzero(np.bincount(labels) > 1))
 
 
 def facts_of(graph: Graph, splits: Sequence[str]) -> list[RelationFacts]:
@@ -115,29 +112,18 @@ def facts_of(graph: Graph, splits: Sequence[str]) -> list[RelationFacts]:
             f"graph {graph.name!r} has {n} entity; the theory compares pairs, and needs at least "
             "two entities (N ≥ 2)"
         )
-    triples = np.concatenate([graph.split(split) for split in splits]).astype(np.int64)
-    triples = triples[np.argsort(triples[:, 1], kind="stable")]
-    ends = np.searchsorted(triples[:, 1], np.arange(len(graph.relations) + 1))
-    found = []
-    for k in range(len(graph.relations)):
-        mine = triples[ends[k] : ends[k + 1]]
-        found.append(RelationFacts(k, n, *distinct_facts(mine[:, 0], mine[:, 2], n)))
-    return found
+    index = known_answers(graph, splits)
+    return [RelationFacts(k, n, *np.divmod(index.pairs(k), n)) for k in range(len(graph.relations))]
 
 
 def first_with_same_facts(relations: Sequence[RelationFacts]) -> list[tuple[int, bool]]:
     """For each relation the first one with the same facts, and whether it has them reversed."""
-    first: dict[str, int] = {}
-    found = []
+    first: dict[str, tuple[int, bool]] = {}
     for k, facts in enumerate(relations):
-        if facts.fingerprint in first:
-            found.append((first[facts.fingerprint], False))
-        elif facts.reversed_fingerprint in first:
-            found.append((first[facts.reversed_fingerprint], True))
-        else:
-            first[facts.fingerprint] = k
-            found.append((k, False))
-    return found
+        if facts.fingerprint not in first:
+            first[facts.fingerprint] = (k, False)
+            first.setdefault(facts.reversed_fingerprint, (k, True))
+    return [first[facts.fingerprint] for facts in relations]
 
 
 def for_distinct(
@@ -163,10 +149,9 @@ def for_distinct(
             progress(len(relations[k]))
         return result
 
+    largest_first = sorted(distinct, key=lambda k: (-len(relations[k]), k))
     with ThreadPoolExecutor(threads) as pool:
-        jobs = {
-            k: pool.submit(run, k) for k in sorted(distinct, key=lambda k: (-len(relations[k]), k))
-        }
+        jobs = {k: pool.submit(run, k) for k in largest_first}
         try:
             found = {k: job.result() for k, job in jobs.items()}
         finally:

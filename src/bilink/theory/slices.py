@@ -13,7 +13,7 @@ so that the scores are basis · M · basisᵀ.  H and G are the symmetric and th
 M.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,11 +44,6 @@ class Mixed:
         """Complex coordinates only."""
         return cls(pairs, weights, np.empty((len(pairs), 0)), np.empty((len(weights), 0)))
 
-    @classmethod
-    def of_reals(cls, reals: np.ndarray, weights: np.ndarray) -> "Mixed":
-        """Real coordinates only."""
-        return cls(np.empty((len(reals), 0)), np.empty((len(weights), 0)), reals, weights)
-
     def size(self, name: str) -> int:
         """The size of the smallest model of a family that holds these coordinates."""
         return mixed_size(name, self.pairs.shape[1], self.reals.shape[1])
@@ -59,7 +54,7 @@ class Mixed:
         dim = least if dim is None else dim
         if dim < least:
             raise ConfigError(f"{name} needs size {least} here; {dim} is too small")
-        return _WRITERS[name](self, dim)
+        return _to_rescal(self, dim) if name == "rescal" else _to_fourier(self, name, dim)
 
 
 def mixed_size(name: str, pairs: int, reals: int) -> int:
@@ -117,21 +112,17 @@ def _padded(rows: np.ndarray, width: int) -> np.ndarray:
     return np.hstack([rows, np.zeros((len(rows), width - rows.shape[1]), dtype=rows.dtype)])
 
 
-def _to_complex(form: Mixed, dim: int) -> Model:
-    """A real number is a complex number."""
-    entities = _padded(np.hstack([form.pairs, form.reals]), dim)
-    relations = _padded(np.hstack([form.pair_weights, form.real_weights]), dim)
-    return Model(find_family("complex"), dim, _split(entities), _split(relations))
+def _to_fourier(form: Mixed, name: str, dim: int) -> Model:
+    """HolE has its first real coordinates at the frequencies that are their own conjugates.
 
-
-def _to_hole(form: Mixed, dim: int) -> Model:
-    """The first real coordinates stand at the frequencies that are their own conjugates."""
-    n = 2 - dim % 2
+    ComplEx has none; a real number is a complex number.
+    """
+    n = 0 if name == "complex" else 2 - dim % 2
     rows = []
     for pairs, reals in ((form.pairs, form.reals), (form.pair_weights, form.real_weights)):
-        others = _padded(np.hstack([pairs, reals[:, n:]]), (dim - n) // 2)
+        others = _padded(np.hstack([pairs, reals[:, n:]]), dim if not n else (dim - n) // 2)
         rows.append(np.hstack([_padded(reals[:, :n], n), _split(others)]))
-    return Model(find_family("hole"), dim, *rows)
+    return Model(find_family(name), dim, *rows)
 
 
 def _to_rescal(form: Mixed, dim: int) -> Model:
@@ -145,9 +136,6 @@ def _to_rescal(form: Mixed, dim: int) -> Model:
     matrices[:, p + d, d] = -form.pair_weights.imag
     matrices[:, reals, reals] = form.real_weights
     return Model(find_family("rescal"), dim, entities, matrices.reshape(len(matrices), -1))
-
-
-_WRITERS = {"rescal": _to_rescal, "complex": _to_complex, "hole": _to_hole}
 
 
 # -- one relation's matrix in this form ------------------------------------------------------------
@@ -169,20 +157,12 @@ def by_inertia(matrix: np.ndarray, basis: np.ndarray) -> Mixed:
     coordinates of its own.  Otherwise H is made definite by an addition, which real coordinates
     subtract again; or, where its rank is small, H gets coordinates of its own.
     """
-    limit = inertia_bound(len(matrix))
-    attempts: list[Callable[[], Mixed]] = [
-        lambda: min(
-            (_definite(matrix, basis, _SMALL), _apart(matrix, basis)),
-            key=lambda form: form.size("complex"),
-        ),
-        lambda: by_schur(matrix, basis),
-        lambda: _definite(matrix, basis, _ZERO),
-    ]
-    for attempt in attempts:
-        form = attempt()
-        if form.size("complex") <= limit:
-            break
-    return form
+    most = inertia_bound(len(matrix))
+    forms = _definite(matrix, basis, _SMALL), _apart(matrix, basis)
+    form = min(forms, key=lambda form: form.size("complex"))
+    if form.size("complex") > most:
+        form = by_schur(matrix, basis)
+    return form if form.size("complex") <= most else _definite(matrix, basis, _ZERO)
 
 
 def inertia_bound(n: int) -> int:

@@ -7,6 +7,7 @@ than a constant for each relation.  The proof is by the ranks of slices and the 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -111,18 +112,25 @@ def bounds(
             f"{relations} relations need as many rounding ranks, not {len(rounding_ranks)}"
         )
     ranks = None if rounding_ranks is None else tuple(map(int, rounding_ranks))
-    universal, consistent = _universal(entities, relations), _consistent(ranks, entities)
-    cells = [_for_all(row, "universal", universal) for row in ROWS]
-    cells += [_for_all(row, "consistent", consistent) for row in ROWS]
-    cells += [_subsumes(row, column, dim, relations) for row in ROWS for column in ROWS]
+    n, k, f = entities, relations, inertia_bound(entities)
+    old = {"rescal": n, "hole": 2 * k * n + 1, "complex": k * n}
+    new = {
+        "rescal": n,
+        "hole": min(n * (n + 1) - 2, 2 * k * f + 1),
+        "complex": min(n * (n + 1) // 2, k * f),
+    }
+    cells = [_for_all(row, "universal", old, new) for row in ROWS]
+    known = ({}, {}) if ranks is None else (paper_sizes(ranks, n), sizes(ranks, n))
+    cells += [_for_all(row, "consistent", *known) for row in ROWS]
+    cells += [_subsumes(row, column, dim, k) for row in ROWS for column in ROWS]
     return Bounds(
         entities=entities,
         relations=relations,
         dim=dim,
         rounding_ranks=ranks,
         cells=tuple(cells),
-        least={row: warren_bound(row, entities, relations) for row in universal},
-        least_paper=paper_bound(entities),
+        least={row: warren_bound(row, n, k) for row in new},
+        least_paper=paper_bound(n),
     )
 
 
@@ -174,15 +182,12 @@ def warren_bound(name: str, n: int, k: int) -> int:
         "hole": lambda r: r * (n - 1 + k) + k,
     }[name]
 
-    def too_few(r: int) -> bool:
+    def enough(r: int) -> bool:
         v = variables(r)
-        return v <= m and v * math.log2(12 * math.e * m / v) < m
+        return v > m or v * math.log2(12 * math.e * m / v) >= m
 
-    low, high = 0, n if name == "rescal" else 2 * k * n + 1
-    while high - low > 1:  # the number of patterns grows with r
-        middle = (low + high) // 2
-        low, high = (middle, high) if too_few(middle) else (low, middle)
-    return low + 1
+    most = n if name == "rescal" else 2 * k * n + 1
+    return 1 + bisect_left(range(1, most), True, key=enough)  # the patterns grow with r
 
 
 # The paper's formula and theorem, then the corrected formula and its source.
@@ -218,33 +223,15 @@ _NO = {
     "distmult": ("Theorems 8 and 9", "its scores are symmetric"),
     "transe": ("Corollary 2, Theorem 10", "its diagonals are constant"),
 }
-_Sizes = dict[str, tuple[int, int]]  # by family: the paper's and the corrected one
 
 
-def _universal(n: int, k: int) -> _Sizes:
-    f = inertia_bound(n)
-    return {
-        "rescal": (n, n),
-        "hole": (2 * k * n + 1, min(n * (n + 1) - 2, 2 * k * f + 1)),
-        "complex": (k * n, min(n * (n + 1) // 2, k * f)),
-    }
-
-
-def _consistent(ranks: tuple[int, ...] | None, n: int) -> _Sizes:
-    if ranks is None:
-        return {}
-    paper, tight = paper_sizes(ranks, n), sizes(ranks, n)
-    return {row: (paper[row], tight[row]) for row in paper}
-
-
-def _for_all(row: str, column: str, values: _Sizes) -> Cell:
-    """A cell about every ranking, or about the facts."""
+def _for_all(row: str, column: str, old: dict[str, int], new: dict[str, int]) -> Cell:
+    """A cell about every ranking, or about the facts, from the paper's sizes and the corrected."""
     if row in _NO:
         return _never(row, column, *_NO[row])
     paper, theorem, formula, source = _FORMULAS[row, column]
-    old, new = values.get(row, (None, None))
     optimal = (row, column) == ("rescal", "universal")
-    return Cell(row, column, paper, theorem, old, formula, source, new, optimal)
+    return Cell(row, column, paper, theorem, old.get(row), formula, source, new.get(row), optimal)
 
 
 def _subsumes(row: str, column: str, r: int | None, k: int) -> Cell:

@@ -112,6 +112,5 @@ def _squares(rows: np.ndarray) -> np.ndarray:
 
 def _largest_distance(a: np.ndarray, relations: np.ndarray) -> float:
     """A bound on every ‖a + r − a'‖."""
-    longest = (np.linalg.norm(rows, axis=1).max(initial=0) for rows in (a, relations))
-    entity, relation = longest
+    entity, relation = (np.linalg.norm(x, axis=1).max(initial=0) for x in (a, relations))
     return float(2 * entity + relation) or 1.0

@@ -9,17 +9,9 @@ import numpy as np
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
+from bilink.theory import slices
 from bilink.theory.counterexamples import counterexample
 from bilink.theory.rankings import check_ranking, score_tensor
-from bilink.theory.slices import (
-    by_inertia,
-    by_schur,
-    check_fits,
-    inertia_bound,
-    mixed_size,
-    shared_coordinates,
-    side_by_side,
-)
 
 UNIVERSAL = ("rescal", "hole", "complex")
 
@@ -39,15 +31,16 @@ def represent(ranking: np.ndarray, name: str, construction: str = "tight") -> Mo
     if construction not in ("paper", "tight"):
         raise ConfigError(f"construction must be paper or tight, not {construction!r}")
     k, n, _ = ranks.shape
-    check_fits(found.name, n if found.name == "rescal" else mixed_size(found.name, k * n, 0), n, k)
+    size = n if found.name == "rescal" else slices.mixed_size(found.name, k * n, 0)
+    slices.check_fits(found.name, size, n, k)
     scores = -ranks.astype(np.float64)
     if found.name == "rescal":  # A = I and R_k = −P_k
         return Model(found, n, np.eye(n), scores.reshape(k, n * n))
-    if construction == "tight" and n * (n + 1) // 2 <= k * inertia_bound(n):
-        form = shared_coordinates(scores, np.eye(n))
+    if construction == "tight" and n * (n + 1) // 2 <= k * slices.inertia_bound(n):
+        form = slices.shared_coordinates(scores, np.eye(n))
     else:
-        each = by_schur if construction == "paper" else by_inertia
-        form = side_by_side([each(part, np.eye(n)) for part in scores])
+        each = slices.by_schur if construction == "paper" else slices.by_inertia
+        form = slices.side_by_side([each(part, np.eye(n)) for part in scores])
     model = form.to_model(found.name)
     off = abs(score_tensor(model) - scores).max()
     if not off < 0.25:  # ranks are 1 apart

@@ -25,16 +25,10 @@ class Queries:
         """Some of the queries, those of one relation side by side."""
         chosen = chosen[np.argsort(self.relations[chosen], kind="stable")]
         counts = self.starts[chosen + 1] - self.starts[chosen]
-        starts = np.zeros(len(chosen) + 1, dtype=np.int64)
-        np.cumsum(counts, out=starts[1:])
+        starts = np.append(0, np.cumsum(counts))
         places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)
-        return Queries(
-            self.given[chosen],
-            self.relations[chosen],
-            self.heads[chosen],
-            starts,
-            self.answers[places],
-        )
+        given, relations, heads = (x[chosen] for x in (self.given, self.relations, self.heads))
+        return Queries(given, relations, heads, starts, self.answers[places])
 
 
 @dataclass
@@ -44,24 +38,14 @@ class Batch:
     queries: Queries
     weights: np.ndarray  # of each query in the mean loss
     groups: np.ndarray  # where the queries of each relation start
-    seed: np.uint64  # of dropout
+    seed: np.uint64  # of dropout; ~seed is that of rounding
     losses: np.ndarray  # of each query, written by the comparison
     beaten: np.ndarray  # share of each query's answers that a wrong candidate beats, likewise
 
-    @property
-    def rounding_seed(self) -> np.uint64:
-        """Another one than that of dropout."""
-        return ~self.seed
-
     def targets(self, rows: slice) -> Targets:
         """The answers of some queries, for the kernels."""
-        return Targets(
-            self.queries.starts[rows.start :],
-            self.queries.answers,
-            self.weights[rows],
-            self.losses[rows],
-            self.beaten[rows],
-        )
+        of_rows = (x[rows] for x in (self.weights, self.losses, self.beaten))
+        return Targets(self.queries.starts[rows.start :], self.queries.answers, *of_rows)
 
 
 def queries_of(graph: Graph, answers_per_query: int) -> Queries:

@@ -14,14 +14,9 @@ from bilink.errors import ConfigError
 
 
 def option(
-    default: Any,
-    help: str,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-    above: bool = False,
+    default: Any, help: str, least: float = -math.inf, most: float = math.inf, above: bool = False
 ) -> Any:
-    """A field with its limits and the sentence that ``bilink train --list-options`` prints.
+    """A field with the sentence that ``bilink train --list-options`` prints, and its limits.
 
     With ``above``, the value is larger than ``least``.
     """
@@ -33,8 +28,8 @@ def option(
 class L2:
     """Weights λ of the penalty λ/2 ‖row‖², taken at each step on the rows it touches."""
 
-    entity: float = option(0.0, "weight of the penalty on entities", least=0)
-    relation: float = option(0.0, "weight of the penalty on relations", least=0)
+    entity: float = option(0.0, "weight of the penalty on entities", 0)
+    relation: float = option(0.0, "weight of the penalty on relations", 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,51 +47,37 @@ class Regularization(L2):
 class Dropout:
     """Probabilities that an entry of a row is left out when a query is made of it."""
 
-    entity: float = option(0.0, "dropout of the given entity", least=0, most=0.999)
-    relation: float = option(0.0, "dropout of the relation", least=0, most=0.999)
+    entity: float = option(0.0, "dropout of the given entity", 0, 0.999)
+    relation: float = option(0.0, "dropout of the relation", 0, 0.999)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """What is needed to repeat a run, but for the model and the graph: options of all training."""
 
-    epochs: int = option(200, "passes over the training triples", least=1)
-    seed: int = option(0, "seed of everything random", least=0, most=2**63)
-    threads: int = option(
-        0, "threads; 0 takes all cores, 1 is exactly repeatable", least=0, most=1024
-    )
-    learning_rate: float = option(0.1, "step size", least=0, above=True)
-    decay: float = option(
-        1.0, "factor on the step size after each epoch", least=0, most=1, above=True
-    )
+    epochs: int = option(200, "passes over the training triples", 1)
+    seed: int = option(0, "seed of everything random", 0, 2**63)
+    threads: int = option(0, "threads; 0 takes all cores, 1 is exactly repeatable", 0, 1024)
+    learning_rate: float = option(0.1, "step size", 0, above=True)
+    decay: float = option(1.0, "factor on the step size after each epoch", 0, 1, above=True)
     plateau: float = option(
-        1.0,
-        "factor on the step size after a validation without a better MRR",
-        least=0,
-        most=1,
-        above=True,
+        1.0, "factor on the step size after a validation without a better MRR", 0, 1, above=True
     )
     init: Literal["normal", "uniform", "xavier"] = option(
         "normal", "initial values: N(0, s²), U(−s, s), or uniform by Glorot's rule times s"
     )
-    init_scale: float = option(0.1, "the s of the initial values", least=0, above=True)
-    validate_every: int = option(
-        0, "epochs between validations; 0 makes about twenty of them", least=0
-    )
-    validation_triples: int = option(
-        1000, "size of the fixed validation sample; 0 for none", least=0
-    )
-    patience: int = option(
-        5, "stop after so many validations without a better MRR; 0 for never", least=0
-    )
+    init_scale: float = option(0.1, "the s of the initial values", 0, above=True)
+    validate_every: int = option(0, "epochs between validations; 0 makes about twenty of them", 0)
+    validation_triples: int = option(1000, "size of the fixed validation sample; 0 for none", 0)
+    patience: int = option(5, "stop after so many validations without a better MRR; 0 for never", 0)
     keep: Literal["best", "last"] = option(
         "best", "the model that a run ends with: the best on validation, or the last"
     )
-    minutes: float = option(0.0, "stop after so many minutes of training; 0 for never", least=0)
-    checkpoint_seconds: float = option(60.0, "least time between two checkpoints", least=0)
+    minutes: float = option(0.0, "stop after so many minutes of training; 0 for never", 0)
+    checkpoint_seconds: float = option(60.0, "least time between two checkpoints", 0)
 
     def __post_init__(self) -> None:
-        _check(self, "")
+        _check(self)
 
     @property
     def stops_early(self) -> bool:
@@ -121,7 +102,7 @@ class TrainingConfig:
             base = kind(**common)
         if options.get("queries", "weighted") != "weighted":  # others come in no parts
             options = {"answers_per_query": 0, **options}
-        return _with_options(base, options, "")
+        return _with_options(base, options)
 
     def to_dict(self) -> dict[str, Any]:
         """As nested plain values, for TOML and JSON."""
@@ -135,16 +116,13 @@ class MarginConfig(TrainingConfig):
     loss: Literal["margin", "sigmoid-margin", "logistic"] = option(
         "margin", "hinge on the score, hinge on its sigmoid, logistic loss; or softmax"
     )
-    margin: float = option(1.0, "by how much a positive should beat a negative", least=0)
-    negatives: int = option(1, "negatives for each positive and side", least=1, most=100_000)
+    margin: float = option(1.0, "by how much a positive should beat a negative", 0)
+    negatives: int = option(1, "negatives for each positive and side", 1, 100_000)
     corrupt: Literal["random", "bernoulli", "both"] = option(
         "random", "side to corrupt: at random, by the relation's cardinality, or both"
     )
     plausible: float = option(
-        0.0,
-        "share of negatives drawn from entities seen in that position of the relation",
-        least=0,
-        most=1,
+        0.0, "share of negatives drawn from entities seen in that position of the relation", 0, 1
     )
     filter_negatives: bool = option(True, "reject corruptions that are training triples")
     optimizer: Literal["adagrad", "sgd"] = option("adagrad", "how gradients become steps")
@@ -159,25 +137,20 @@ class SoftmaxConfig(TrainingConfig):
     """Softmax training in batches: cross-entropy over all entities or a shared sample of them."""
 
     loss: Literal["softmax"] = option("softmax", "cross-entropy; or a loss of margin training")
-    negatives: int = option(
-        0, "negatives that a batch shares; 0 for all entities", least=0, most=100_000
-    )
-    batch_size: int = option(1000, "queries in a batch", least=1, most=10**9)
+    negatives: int = option(0, "negatives that a batch shares; 0 for all entities", 0, 100_000)
+    batch_size: int = option(1000, "queries in a batch", 1, 10**9)
     queries: Literal["per-fact", "distinct", "weighted"] = option(
         "per-fact",
         "query head and tail of each fact, or each distinct query once with all its answers, "
         "weighed alike or by their number",
     )
     answers_per_query: int = option(
-        0,
-        "weighted queries with more answers come in parts of so many; 0 for no limit",
-        least=0,
-        most=10**9,
+        0, "weighted queries with more answers come in parts of so many; 0 for no limit", 0, 10**9
     )
     full_epochs: int = option(
         0,
         "epochs at the end in which all entities are candidates; patience does not cut them off",
-        least=0,
+        0,
     )
     distance: Literal["squared", "plain"] = option(
         "squared", "what the softmax sees of a distance; the ranking is the same"
@@ -187,14 +160,12 @@ class SoftmaxConfig(TrainingConfig):
         "stochastic rounding of gradients: probabilities below it, such as 0.004, become it or 0 "
         "with the same mean, which saves two of three products; with a sample of negatives it "
         "takes effect from 5 / negatives on",
-        least=0,
-        most=1,
+        0,
+        1,
     )
-    label_smoothing: float = option(
-        0.0, "share of the target that goes to all entities", least=0, most=1
-    )
+    label_smoothing: float = option(0.0, "share of the target that goes to all entities", 0, 1)
     relation_prediction: float = option(
-        0.0, "weight of the cross-entropy of the relation, given head and tail", least=0
+        0.0, "weight of the cross-entropy of the relation, given head and tail", 0
     )
     optimizer: Literal["adagrad", "sgd", "row-adagrad", "adam"] = option(
         "adagrad", "how gradients become steps"
@@ -204,39 +175,27 @@ class SoftmaxConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for wrong, message in (
-            (
-                self.negatives and self.label_smoothing,
-                "label_smoothing goes with all entities as candidates; set negatives=0",
-            ),
-            (
-                self.answers_per_query and self.queries != "weighted",
-                "answers_per_query goes with queries=weighted only; set answers_per_query=0",
-            ),
-            (
-                0 < self.rounding < 1e-6,
-                f"rounding must be 0 or at least 1e-06, not {self.rounding}",
-            ),
-            (
-                self.rounding and self.label_smoothing,
-                "rounding does not go with label_smoothing; leave one of them out",
-            ),
-            (
-                0 < self.rounding * self.negatives < ROUNDING_PAYS and not self.full_epochs,
+        if self.negatives and self.label_smoothing:
+            raise ConfigError(
+                "label_smoothing goes with all entities as candidates; set negatives=0"
+            )
+        if self.answers_per_query and self.queries != "weighted":
+            raise ConfigError(
+                "answers_per_query goes with queries=weighted only; set answers_per_query=0"
+            )
+        if 0 < self.rounding < 1e-6:
+            raise ConfigError(f"rounding must be 0 or at least 1e-06, not {self.rounding}")
+        if self.rounding and self.label_smoothing:
+            raise ConfigError("rounding does not go with label_smoothing; leave one of them out")
+        if 0 < self.rounding * self.negatives < ROUNDING_PAYS and not self.full_epochs:
+            raise ConfigError(
                 f"with {self.negatives:,} negatives, rounding pays from "
-                f"{ROUNDING_PAYS / max(self.negatives, 1):g} on; make it larger, or leave it out",
-            ),
-            (
-                self.full_epochs and not self.negatives,
-                "full_epochs means nothing with negatives=0: all epochs are full",
-            ),
-            (
-                self.full_epochs and self.minutes,
-                "minutes may end a run before its full_epochs; leave one of them out",
-            ),
-        ):
-            if wrong:
-                raise ConfigError(message)
+                f"{ROUNDING_PAYS / self.negatives:g} on; make it larger, or leave it out"
+            )
+        if self.full_epochs and not self.negatives:
+            raise ConfigError("full_epochs means nothing with negatives=0: all epochs are full")
+        if self.full_epochs and self.minutes:
+            raise ConfigError("minutes may end a run before its full_epochs; leave one of them out")
 
     @property
     def stops_early(self) -> bool:
@@ -266,7 +225,7 @@ def read_config(values: Mapping[str, Any]) -> Config:
     foreign: dict[str, str | None] = {key: value for key, value, _ in option_help(other())}
     foreign["batch_size"] = None
     own = {key for key, _, _ in option_help(kind())}
-    for key in [key for key in options if key not in own and key in foreign]:
+    for key in foreign.keys() & options.keys() - own:
         if foreign[key] in (None, str(options[key])):
             del options[key]
     return kind().with_options(options)
@@ -274,15 +233,19 @@ def read_config(values: Mapping[str, Any]) -> Config:
 
 def option_help(config: TrainingConfig) -> list[tuple[str, str, str]]:
     """(key, value, meaning) of every option of a config."""
-    rows = []
+    return [(key, str(value), limits["help"]) for key, value, _, limits in _options(config)]
+
+
+def _options(config: Any) -> Iterator[tuple[str, Any, Any, Mapping[str, Any]]]:
+    """The key, the value, the type, and the help and limits of every option of a config."""
+    hints = get_type_hints(type(config))
     for item in fields(config):
         value = getattr(config, item.name)
         if is_dataclass(value):
-            inner = option_help(value)  # type: ignore[arg-type]
-            rows += [(f"{item.name}.{key}", text, help) for key, text, help in inner]
+            for key, *rest in _options(value):
+                yield f"{item.name}.{key}", *rest
         else:
-            rows.append((item.name, str(value), item.metadata["help"]))
-    return rows
+            yield item.name, value, hints[item.name], item.metadata
 
 
 def flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -318,24 +281,20 @@ def _kind(loss: Any) -> type[Config]:
     return losses[loss]
 
 
-def _with_options(config: Any, options: Mapping[str, Any], prefix: str) -> Any:
-    hints = get_type_hints(type(config))
+def _with_options(config: Any, options: Mapping[str, Any]) -> Any:
+    hints = {key: hint for key, _, hint, _ in _options(config)}
     changes: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
     for key, value in options.items():
-        name, dot, rest = key.partition(".")
-        if name not in hints or bool(dot) != is_dataclass(hints[name]):
-            raise _unknown(config, prefix + key)
-        if dot:
-            nested.setdefault(name, {})[rest] = value
-        else:
-            changes[name] = _coerce(prefix + key, value, hints[name])
-    for name, inner in nested.items():
-        changes[name] = _with_options(getattr(config, name), inner, f"{prefix}{name}.")
+        if key not in hints:
+            raise _unknown(key)
+        value = _coerce(key, value, hints[key])
+        name, dot, inner = key.partition(".")
+        group = changes.get(name, getattr(config, name))
+        changes[name] = replace(group, **{inner: value}) if dot else value
     return replace(config, **changes)
 
 
-def _unknown(config: Any, key: str) -> ConfigError:
+def _unknown(key: str) -> ConfigError:
     if belongs_to(key):  # the other engine knows it
         kind = "margin" if MarginConfig in belongs_to(key) else "softmax"
         other = "softmax" if kind == "margin" else "margin"
@@ -368,25 +327,19 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def _check(config: Any, prefix: str) -> None:
+def _check(config: Any) -> None:
     """Complain about words that an option does not know, and about numbers beyond its limits."""
-    hints = get_type_hints(type(config))
-    for item in fields(config):
-        name, value = prefix + item.name, getattr(config, item.name)
-        if is_dataclass(value):
-            _check(value, f"{item.name}.")
-        elif get_origin(hints[item.name]) is Literal:
-            if value not in (known := get_args(hints[item.name])):
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-        elif hints[item.name] in (int, float):
-            _check_limits(name, value, item.metadata)
-
-
-def _check_limits(name: str, value: float, limits: Mapping[str, Any]) -> None:
-    least, most, above = limits["least"], limits["most"], limits["above"]
-    if above and not least < value < math.inf:  # also refuses NaN
-        raise ConfigError(f"{name} must be positive and finite, not {value}")
-    if not least <= value < math.inf:
-        raise ConfigError(f"{name} must be at least {least} and finite, not {value}")
-    if value > most:
-        raise ConfigError(f"{name} must be at most {most:,}, not {value:,}")
+    for key, value, hint, limits in _options(config):
+        if get_origin(hint) is Literal:
+            if value not in get_args(hint):
+                raise ConfigError(
+                    f"{key} must be one of {', '.join(get_args(hint))}, not {value!r}"
+                )
+        elif hint in (int, float):
+            least, most = limits["least"], limits["most"]
+            if limits["above"] and not least < value < math.inf:  # also refuses NaN
+                raise ConfigError(f"{key} must be positive and finite, not {value}")
+            if not least <= value < math.inf:
+                raise ConfigError(f"{key} must be at least {least} and finite, not {value}")
+            if value > most:
+                raise ConfigError(f"{key} must be at most {most:,}, not {value:,}")

@@ -53,11 +53,7 @@ class Progress:
 
 def save_checkpoint(path: Path, engine: Engine, progress: Progress, best: Model | None) -> None:
     """Write parameters, optimizer state, progress and the best model so far, in one file."""
-    tensors = {
-        "entities": engine.model.entities,
-        "relations": engine.model.relations,
-        **engine.state,
-    }
+    tensors = _tensors(engine)
     if best is not None:
         tensors |= {"best_entities": best.entities, "best_relations": best.relations}
     header = {
@@ -74,11 +70,6 @@ def load_checkpoint(path: Path, engine: Engine) -> tuple[Progress, Model | None]
     """Put the engine back where it was; return the progress and the best model so far."""
     tensors, header = load_tensors(path, FORMAT, VERSION)
     model = engine.model
-    targets = {
-        "entities": model.entities,
-        "relations": model.relations,
-        **engine.state,
-    }
     try:
         if (header["model"], header["dim"]) != (model.family.name, str(model.dim)):
             raise ValueError(f"it is of {header['model']}, dim {header['dim']}")
@@ -87,20 +78,20 @@ def load_checkpoint(path: Path, engine: Engine) -> tuple[Progress, Model | None]
             raise ValueError(f"epoch {progress.epoch!r}")
         if not all(isinstance(x, int | float) for x in vars(progress).values()):
             raise ValueError("its progress is garbled")
-        for name, target in targets.items():
+        for name, target in _tensors(engine).items():
             if tensors[name].shape != target.shape:
                 raise ValueError(f"{name} of shape {tensors[name].shape}, not {target.shape}")
             target[:] = tensors[name]
         best = None
         if "best_entities" in tensors:
-            best = Model(
-                model.family, model.dim, tensors["best_entities"], tensors["best_relations"]
-            )
+            rows = tensors["best_entities"], tensors["best_relations"]
+            best = Model(model.family, model.dim, *rows)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path} does not fit its run: {error}") from None
     return progress, best
 
 
-def copy_model(model: Model) -> Model:
-    """A model with its own arrays."""
-    return Model(model.family, model.dim, model.entities.copy(), model.relations.copy())
+def _tensors(engine: Engine) -> dict[str, np.ndarray]:
+    """The parameters and the optimizer's arrays, by name."""
+    model = engine.model
+    return {"entities": model.entities, "relations": model.relations, **engine.state}

@@ -14,7 +14,7 @@ likelihood of the graph under a softmax over β · scores, as far as it depends 
 convex.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from bilink._threads import single_threaded_blas
 from bilink.data.graph import COLUMNS, Graph
-from bilink.data.index import KnownAnswers, known_answers
+from bilink.data.index import FactIndex, known_answers
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, Scorer, Side, fill_queries
@@ -78,9 +78,8 @@ def fold_in_gradient(
                 entity_gradient(queries[i], row, -beta * (here + there), gradient)
         for j in range(count):
             if logits[j] > 0:
-                entity_gradient(
-                    negatives[place, j], row, beta * share * logits[j] / total, gradient
-                )
+                weight = beta * share * logits[j] / total
+                entity_gradient(negatives[place, j], row, weight, gradient)
     return loss
 
 
@@ -92,11 +91,9 @@ class Frozen:
     """
 
     model: Model
-    known: Mapping[str, KnownAnswers]
+    known: FactIndex
     facts: np.ndarray  # of training, by relation
     fact_starts: np.ndarray  # where each relation starts in ``facts``
-    pools: np.ndarray  # see ``FactIndex.positions``
-    pool_starts: np.ndarray
     beta: float
     variance: float  # of the numbers of entities
 
@@ -115,11 +112,11 @@ class Frozen:
         starts = np.searchsorted(facts[:, 1], np.arange(len(graph.relations) + 1))
         beta = _sharpness(model.scorer, held_out[sample], known)
         variance = float(model.entities.var(axis=0, dtype=np.float64).mean())
-        return cls(model, known, facts, starts, *known.positions, beta, max(variance, 1e-12))
+        return cls(model, known, facts, starts, beta, max(variance, 1e-12))
 
     def seen_in(self, place: int) -> np.ndarray:
         """The entities that stand in a place."""
-        return self.pools[self.pool_starts[place] : self.pool_starts[place + 1]]
+        return self.known.seen(place // 2, SIDES[place % 2])
 
     def facts_of(self, relation: int) -> np.ndarray:
         """The training facts of a relation."""
@@ -212,11 +209,7 @@ def _place(
 
 
 def _own_questions(
-    frozen: Frozen,
-    rows: np.ndarray,
-    others: np.ndarray,
-    relations: np.ndarray,
-    tails: np.ndarray,
+    frozen: Frozen, rows: np.ndarray, others: np.ndarray, relations: np.ndarray, tails: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The query of each fact, and the logarithm of what its negatives for the row's place weigh."""
     own, totals = np.empty((len(others), rows.shape[1])), np.full(len(others), -np.inf)
@@ -276,7 +269,7 @@ def _questions_of_others(
     return np.concatenate(queries), np.concatenate(answers), np.concatenate(weights)
 
 
-def _sharpness(scorer: Scorer, facts: np.ndarray, known: Mapping[str, KnownAnswers]) -> float:
+def _sharpness(scorer: Scorer, facts: np.ndarray, known: FactIndex) -> float:
     """The β for which a softmax over β · scores makes the facts most probable."""
     right, gaps = scorer.score(facts)[:, None], []
     for side in SIDES:
@@ -293,11 +286,7 @@ def _sharpness(scorer: Scorer, facts: np.ndarray, known: Mapping[str, KnownAnswe
 
 
 def _other_scores(
-    scorer: Scorer,
-    side: Side,
-    given: np.ndarray,
-    relations: np.ndarray,
-    known: Mapping[str, KnownAnswers],
+    scorer: Scorer, side: Side, given: np.ndarray, relations: np.ndarray, known: FactIndex
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """The scores of all candidates of each question, in blocks; known answers have −∞."""
     start, stop = known[side].spans(given, relations)

@@ -14,13 +14,7 @@ from bilink.errors import DataError, TrainingError
 from bilink.models.model import Model
 from bilink.models.registry import Family
 from bilink.training.config import Config, MarginConfig
-from bilink.training.engine import (
-    Engine,
-    Progress,
-    copy_model,
-    load_checkpoint,
-    save_checkpoint,
-)
+from bilink.training.engine import Engine, Progress, load_checkpoint, save_checkpoint
 from bilink.training.margin import MarginEngine
 from bilink.training.softmax import SoftmaxEngine, check_fit
 
@@ -65,9 +59,17 @@ def fit(
 
     while not (reason := _reason_to_stop(progress, config)):
         record = _run_epoch(engine, progress, checkpoint)
-        if validate is not None and _validation_due(progress.epoch, config):
-            best = _validate(validate, model, progress, best, record)
-            if progress.stale:
+        due = progress.epoch % config.validation_period == 0 or progress.epoch == config.epochs
+        if validate is not None and due:
+            started = time.perf_counter()
+            mrr = record["validation_mrr"] = validate(model)
+            record["validation_seconds"] = round(time.perf_counter() - started, 6)
+            if mrr > progress.best_mrr:
+                progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
+                arrays = model.entities.copy(), model.relations.copy()
+                best = Model(model.family, model.dim, *arrays)
+            else:
+                progress.stale += 1
                 progress.rate *= config.plateau
         if config.minutes:  # else not counted, so that the same run has the same checkpoint
             progress.seconds += record["seconds"] + record.get("validation_seconds", 0)
@@ -76,8 +78,8 @@ def fit(
         if should_stop() and not _reason_to_stop(progress, config):
             reason = INTERRUPTED
             break
-        saver.save_if_due(engine, progress, best)
-    saver.save(engine, progress, best)
+        saver.save(engine, progress, best)
+    saver.save(engine, progress, best, now=True)
     kept = best if config.keep == "best" and best is not None else model
     return TrainingResult(kept, progress, reason)
 
@@ -146,35 +148,10 @@ def _run_epoch(engine: Engine, progress: Progress, checkpoint: Path | None) -> d
     }
 
 
-def _validation_due(epoch: int, config: Config) -> bool:
-    return epoch % config.validation_period == 0 or epoch == config.epochs
-
-
-def _validate(
-    validate: Callable[[Model], float],
-    model: Model,
-    progress: Progress,
-    best: Model | None,
-    record: dict[str, Any],
-) -> Model | None:
-    """Note the validation MRR; return the best model so far."""
-    started = time.perf_counter()
-    mrr = validate(model)
-    record["validation_mrr"] = mrr
-    record["validation_seconds"] = round(time.perf_counter() - started, 6)
-    if mrr > progress.best_mrr:
-        progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
-        return copy_model(model)
-    progress.stale += 1
-    return best
-
-
 def _diverged(progress: Progress, checkpoint: Path | None) -> TrainingError:
-    kept = (
-        f"; the last good checkpoint is kept in {checkpoint}"
-        if checkpoint is not None and checkpoint.exists()
-        else ""
-    )
+    kept = ""
+    if checkpoint is not None and checkpoint.exists():
+        kept = f"; the last good checkpoint is kept in {checkpoint}"
     return TrainingError(
         f"training diverged in epoch {progress.epoch + 1}: the loss is not finite{kept}. "
         "Try a smaller learning_rate or some regularization."
@@ -187,16 +164,14 @@ class _Saver:
     def __init__(self, path: Path | None, seconds: float):
         self._path, self._pause, self._next = path, seconds, time.monotonic() + seconds
 
-    def save_if_due(self, engine: Engine, progress: Progress, best: Model | None) -> None:
-        if time.monotonic() >= self._next:
-            self.save(engine, progress, best)
-
-    def save(self, engine: Engine, progress: Progress, best: Model | None) -> None:
-        if self._path is None:
+    def save(
+        self, engine: Engine, progress: Progress, best: Model | None, *, now: bool = False
+    ) -> None:
+        started = time.monotonic()
+        if self._path is None or not (now or started >= self._next):
             return
         if not engine.model.is_finite():
             raise _diverged(progress, self._path)
-        started = time.monotonic()
         save_checkpoint(self._path, engine, progress, best)
-        now = time.monotonic()
-        self._next = now + max(self._pause, CHECKPOINT_SHARE * (now - started))
+        ended = time.monotonic()
+        self._next = ended + max(self._pause, CHECKPOINT_SHARE * (ended - started))

@@ -61,25 +61,8 @@ class MarginEngine:
         totals = np.zeros((self.threads, 3))
         model = self.model
         params = kernels.Parameters(model.entities, model.relations, *self.state.values())
-        rules = self._rules(epoch, factor)
-        # Off the main thread even when there is one, so that signals are heard meanwhile.
-        with ThreadPoolExecutor(self.threads) as pool:
-            jobs = [
-                pool.submit(
-                    self._train_chunk, params, self.triples, part, self._sampling, rules, seed, row
-                )
-                for part, seed, row in zip(
-                    np.array_split(order, self.threads), chunk_seeds, totals, strict=True
-                )
-            ]
-            for job in jobs:
-                job.result()
-        loss, violated, pairs = totals.sum(axis=0).tolist()
-        return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
-
-    def _rules(self, epoch: int, factor: float) -> kernels.Rules:
-        config, number = self._config, self.model.entities.dtype.type
-        return kernels.Rules(
+        config, number = self._config, model.entities.dtype.type
+        rules = kernels.Rules(
             number(config.margin),
             kernels.LOSSES[config.loss],
             number(config.learning_rate * config.decay**epoch * factor),
@@ -88,6 +71,15 @@ class MarginEngine:
             self._optimizers[0].number,
             kernels.CONSTRAINTS[config.constraint],
         )
+
+        def train(part: np.ndarray, seed: np.uint64, row: np.ndarray) -> None:
+            self._train_chunk(params, self.triples, part, self._sampling, rules, seed, row)
+
+        # Off the main thread even when there is one, so that signals are heard meanwhile.
+        with ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(train, np.array_split(order, self.threads), chunk_seeds, totals))
+        loss, violated, pairs = totals.sum(axis=0).tolist()
+        return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
 
 
 def known_table(graph: Graph) -> np.ndarray:

@@ -234,17 +234,8 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
             entity_gradient(query, entities[answer], answer_weight, candidate_gradient)
             move_entity(entities, entity_state, answer, candidate_gradient, rules)
             move_entity(entities, entity_state, given, given_gradient, rules)
-            state = relation_state[r]
-            move_row(
-                relation,
-                state,
-                state,
-                relation_gradient,
-                rules.rate,
-                rules.relation_penalty,
-                rules.optimizer,
-                1,
-            )
+            state, rate, penalty = relation_state[r], rules.rate, rules.relation_penalty
+            move_row(relation, state, state, relation_gradient, rate, penalty, rules.optimizer, 1)
 
     totals[0] += total_loss
     totals[1] += violated

@@ -91,14 +91,7 @@ class Optimizer:
         """
         assert self._pool is not None
         rows = np.arange(len(gradients)) if rows is None else rows
-        self._pool.spread(
-            move_rows,
-            len(rows),
-            (self.params, self.first, self.second),
-            gradients,
-            rows,
-            rows if places is None else places,
-            rate,
-            self.number,
-            number,
-        )
+        places = rows if places is None else places
+        arrays = self.params, self.first, self.second
+        steps = rate, self.number, number
+        self._pool.spread(move_rows, len(rows), arrays, gradients, rows, places, *steps)

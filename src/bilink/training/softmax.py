@@ -58,11 +58,10 @@ class SoftmaxEngine:
     @property
     def state(self) -> dict[str, np.ndarray]:
         """The optimizer's arrays, by name."""
-        return {
-            **{f"entity_{name}": array for name, array in self._entities.state.items()},
-            **{f"relation_{name}": array for name, array in self._relations.state.items()},
-            "step": self._step,
-        }
+        entities, relations = self._entities.optimizer.state, self._relations.state
+        found = {f"entity_{name}": array for name, array in entities.items()}
+        found |= {f"relation_{name}": array for name, array in relations.items()}
+        return {**found, "step": self._step}
 
     def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
         """Ask each query once, in an order drawn from (seed, epoch).
@@ -79,7 +78,11 @@ class SoftmaxEngine:
         with self._pool.running(), np.errstate(invalid="ignore", over="ignore"):
             for start in range(0, len(order), config.batch_size):
                 batch = self._batch(order[start : start + config.batch_size], random)
-                negatives = self._draw_negatives(random) if sampled else None
+                negatives = None
+                if sampled:  # wrong candidates for the whole batch, in ascending order
+                    n = len(self.model.entities)
+                    drawn = random.choice(n, min(config.negatives, n), replace=False, shuffle=False)
+                    negatives = np.sort(drawn)
                 self._take_step(batch, negatives, rate)
                 means = np.stack([batch.losses, batch.beaten]) @ batch.weights
                 totals += len(batch.losses) * means
@@ -103,22 +106,20 @@ class SoftmaxEngine:
             beaten=np.empty(size),
         )
 
-    def _draw_negatives(self, random: np.random.Generator) -> np.ndarray:
-        """Entities that are wrong candidates for the whole batch, in ascending order."""
-        count = len(self.model.entities)
-        drawn = min(self._config.negatives, count)
-        return np.sort(random.choice(count, drawn, replace=False, shuffle=False))
-
     # -- a step and its parts --------------------------------------------------------------------
 
     def _take_step(self, batch: Batch, negatives: np.ndarray | None, rate: np.float32) -> None:
-        asked = self._asked(batch)
-        queries = self._make_queries(asked)
+        asking = batch.queries
+        rows = self.model.entities[asking.given], self.model.relations
+        asked = kernels.Asked(*rows, asking.relations, asking.heads, self._dropout, batch.seed)
+        queries = np.empty_like(asked.given)
+        make_queries = self.model.family.bind(kernels.make_queries)
+        self._pool.spread(make_queries, len(queries), asked, queries)
         query_gradients = self._entities.compare(queries, batch, negatives)
         given_gradients, relation_gradients = self._backward(asked, batch, queries, query_gradients)
-        self._entities.add(given_gradients, batch.queries.given)
+        self._entities.add(given_gradients, asking.given)
         self._penalise_answers(batch)
-        relations = batch.queries.relations[batch.groups[:-1]]
+        relations = asking.relations[batch.groups[:-1]]
         if self._config.relation_prediction:
             gradients = np.zeros_like(self.model.relations)
             gradients[relations] = relation_gradients
@@ -130,24 +131,6 @@ class SoftmaxEngine:
         self._relations.step(relation_gradients, rate, number, relations, places)
         self._entities.step(rate, number)
 
-    def _asked(self, batch: Batch) -> kernels.Asked:
-        """The rows that the queries are made of."""
-        queries = batch.queries
-        return kernels.Asked(
-            self._entities.rows(queries.given),
-            self.model.relations,
-            queries.relations,
-            queries.heads,
-            self._dropout,
-            batch.seed,
-        )
-
-    def _make_queries(self, asked: kernels.Asked) -> np.ndarray:
-        queries = np.empty_like(asked.given)
-        make_queries = self.model.family.bind(kernels.make_queries)
-        self._pool.spread(make_queries, len(queries), asked, queries)
-        return queries
-
     def _backward(
         self, asked: kernels.Asked, batch: Batch, queries: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -155,22 +138,14 @@ class SoftmaxEngine:
         given_gradients = np.empty_like(asked.given)
         shape = (len(batch.groups) - 1, self.model.relations.shape[1])
         relation_gradients = np.empty(shape, dtype=np.float32)
-        self._pool.each(
-            self.model.family.bind(kernels.query_backward),
-            _even_groups(batch.groups, self.threads),
-            asked,
-            queries,
-            gradients,
-            batch.groups,
-            self._penalty_of(batch),
-            given_gradients,
-            relation_gradients,
-        )
-        return given_gradients, relation_gradients
-
-    def _penalty_of(self, batch: Batch) -> kernels.Penalty:
         entity, relation = self._penalties
-        return kernels.Penalty(self._penalty, entity, relation, batch.weights)
+        penalty = kernels.Penalty(self._penalty, entity, relation, batch.weights)
+        backward = self.model.family.bind(kernels.query_backward)
+        bounds = np.searchsorted(batch.groups, np.linspace(0, len(queries), self.threads + 1))
+        bounds[-1] = len(batch.groups) - 1  # whole groups, of about as many rows for each thread
+        found = given_gradients, relation_gradients
+        self._pool.each(backward, bounds, asked, queries, gradients, batch.groups, penalty, *found)
+        return found
 
     def _penalise_answers(self, batch: Batch) -> None:
         """Add the penalties on the answers, which share their query's."""
@@ -179,16 +154,11 @@ class SoftmaxEngine:
         queries = batch.queries
         counts = np.diff(queries.starts)
         shares = np.repeat(self._penalties[0] * batch.weights / counts, counts)
-        answers = self._entities.rows(queries.answers)
+        answers = self.model.entities[queries.answers]
         gradients = np.empty_like(answers)
-        self._pool.spread(
-            self.model.family.bind(kernels.penalise_rows),
-            len(answers),
-            answers,
-            shares.astype(np.float32),
-            self._penalty,
-            gradients,
-        )
+        penalise = self.model.family.bind(kernels.penalise_rows)
+        weights = shares.astype(np.float32)
+        self._pool.spread(penalise, len(answers), answers, weights, self._penalty, gradients)
         self._entities.add(gradients, queries.answers)
 
     def _predict_relations(self, batch: Batch, relation_gradients: np.ndarray) -> None:
@@ -199,7 +169,7 @@ class SoftmaxEngine:
         heads, answers = (np.repeat(x, counts)[facts] for x in (queries.given, queries.relations))
         tails = queries.answers[facts]
         size = len(heads)
-        pairs = self._entities.rows(heads), self._entities.rows(tails)
+        pairs = self.model.entities[heads], self.model.entities[tails]
         rows = np.empty((size, relations.shape[1]), dtype=np.float32)
         self._pool.spread(bind(kernels.pair_rows), size, *pairs, rows)
         scores = rows @ relations.T
@@ -227,11 +197,3 @@ def check_fit(family: Family, config: SoftmaxConfig) -> None:
         )
     if config.distance == "plain" and not family.form.is_distance:
         raise ConfigError(f"distance=plain needs a distance; {family.title} has none")
-
-
-def _even_groups(groups: np.ndarray, parts: int) -> np.ndarray:
-    """Cut groups, which start at ``groups``, into parts of about as many rows."""
-    ends = np.linspace(0, groups[-1], parts + 1)
-    bounds = np.searchsorted(groups, ends)
-    bounds[-1] = len(groups) - 1
-    return bounds

@@ -43,38 +43,6 @@ class Workspace:
         return self._arrays[name]
 
 
-class RowGradients:
-    """The gradients of a table's rows: those of all rows, or those of few."""
-
-    def __init__(self, workspace: Workspace, *shape: int):
-        self._workspace, self._shape = workspace, shape
-        self.values = np.empty((0, 0), dtype=np.float32)
-        self.touched: np.ndarray | None = None  # which rows have a gradient; None for all
-
-    def begin(self, values: np.ndarray | None = None) -> None:
-        """Start a batch with the gradients of all rows, or with none."""
-        if values is None:
-            self.values = self._workspace.zeros("row gradients", *self._shape)
-            self.touched = np.zeros(len(self.values), dtype=bool)
-        else:
-            self.values, self.touched = values, None
-
-    def add(self, gradients: np.ndarray, rows: np.ndarray) -> None:
-        """Add gradients of some rows; a row may come more than once."""
-        kernels.add_rows(gradients, rows, self.values)
-        if self.touched is not None:
-            self.touched[rows] = True
-
-    def take(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """The gradients, and which rows have one; None for all."""
-        return self.values, None if self.touched is None else np.flatnonzero(self.touched)
-
-    def end(self, rows: np.ndarray | None) -> None:
-        """Leave zeros behind."""
-        if rows is not None:
-            self.values[rows] = 0
-
-
 class EntityTable:
     """The entities: a batch reads rows, is compared with candidates, adds gradients, moves."""
 
@@ -83,17 +51,9 @@ class EntityTable:
         self._smoothing, self._rounding = config.label_smoothing, config.rounding
         self._root = config.distance == "plain"
         self._workspace = Workspace()
-        self._gradients = RowGradients(self._workspace, *params.shape)
-        self._optimizer = Optimizer(params, config.optimizer, pool)
-
-    @property
-    def state(self) -> dict[str, np.ndarray]:
-        """The optimizer's arrays, by name."""
-        return self._optimizer.state
-
-    def rows(self, ids: np.ndarray) -> np.ndarray:
-        """A copy of some rows."""
-        return self.params[ids]
+        self._gradients = np.empty((0, 0), dtype=np.float32)  # of the rows, in this batch
+        self._touched: np.ndarray | None = None  # which rows have a gradient; None for all
+        self.optimizer = Optimizer(params, config.optimizer, pool)
 
     def compare(
         self, queries: np.ndarray, batch: Batch, negatives: np.ndarray | None
@@ -114,13 +74,21 @@ class EntityTable:
 
     def add(self, gradients: np.ndarray, ids: np.ndarray) -> None:
         """Add gradients of some rows; a row may come more than once."""
-        self._gradients.add(gradients, ids)
+        kernels.add_rows(gradients, ids, self._gradients)
+        if self._touched is not None:
+            self._touched[ids] = True
 
     def step(self, rate: np.float32, number: int) -> None:
-        """Move by the gradients of the batch."""
-        gradients, rows = self._gradients.take()
-        self._optimizer.step(gradients, rate, number, rows)
-        self._gradients.end(rows)
+        """Move by the gradients of the batch; where those of few rows are kept, leave zeros."""
+        rows = None if self._touched is None else np.flatnonzero(self._touched)
+        self.optimizer.step(self._gradients, rate, number, rows)
+        if rows is not None:
+            self._gradients[rows] = 0
+
+    def _begin_few(self) -> None:
+        """Start a batch in which few rows get gradients."""
+        self._gradients = self._workspace.zeros("row gradients", *self.params.shape)
+        self._touched = np.zeros(len(self.params), dtype=bool)
 
     # -- three ways to compare -------------------------------------------------------------------
 
@@ -139,7 +107,8 @@ class EntityTable:
                 np.matmul(scores.T, queries[rows], out=candidate_gradients)
             else:
                 candidate_gradients += scores.T @ queries[rows]
-        self._gradients.begin(self._form.candidate_backward(self.params, candidate_gradients))
+        self._gradients = self._form.candidate_backward(self.params, candidate_gradients)
+        self._touched = None
         return query_gradients
 
     def _compare_rounded(self, queries: np.ndarray, batch: Batch) -> np.ndarray:
@@ -148,22 +117,12 @@ class EntityTable:
         kept = _room(len(queries), len(candidates), self._rounding)
         answer_gradients = np.empty(len(batch.queries.answers), dtype=np.float32)
         for rows, scores in self._blocks(queries, candidates):
-            self._pool.spread(
-                kernels.rounded_gradients,
-                len(scores),
-                scores,
-                batch.targets(rows),
-                self._rounding,
-                batch.rounding_seed + np.uint64(rows.start),
-                self._root,
-                Kept(*(array[rows] for array in kept)),
-                answer_gradients,
-            )
-        query_gradients = np.empty_like(queries)
-        self._pool.spread(
-            kernels.kept_query_backward, len(queries), candidates, kept, query_gradients
-        )
-        self._gradients.begin()
+            targets, seed = batch.targets(rows), ~batch.seed + np.uint64(rows.start)
+            how = self._rounding, seed, self._root
+            into = Kept(*(array[rows] for array in kept)), answer_gradients
+            self._pool.spread(kernels.rounded_gradients, len(scores), scores, targets, *how, *into)
+        query_gradients = self._query_backward(candidates, kept)
+        self._begin_few()
         self._add_kept(queries, kept)
         own_rows = self.params[batch.queries.answers]
         own = self._form.candidates(own_rows)
@@ -183,30 +142,17 @@ class EntityTable:
         kept = _room(len(queries), len(candidates), rounding)
         answer_gradients = np.empty(len(own), dtype=np.float32)
         targets = batch.targets(slice(0, len(queries)))._replace(answers=answer_gradients)
-        self._pool.spread(
-            kernels.sampled_gradients,
-            len(queries),
-            scores,
-            queries,
-            own,
-            targets,
-            places_in(negatives, asked.answers),
-            len(self.params),
-            rounding,
-            batch.rounding_seed,
-            self._root,
-            kept,
-        )
+        arrays = scores, queries, own, targets, places_in(negatives, asked.answers)
+        how = len(self.params), rounding, ~batch.seed, self._root
+        self._pool.spread(kernels.sampled_gradients, len(queries), *arrays, *how, kept)
         if rounding:
-            query_gradients, gradients = np.empty_like(queries), np.zeros_like(candidates)
-            for backward, size, arrays in (
-                (kernels.kept_query_backward, len(queries), (candidates, kept, query_gradients)),
-                (kernels.kept_candidate_backward, len(candidates), (queries, kept, gradients)),
-            ):
-                self._pool.spread(backward, size, *arrays)
+            query_gradients = self._query_backward(candidates, kept)
+            gradients = np.zeros_like(candidates)
+            backward = kernels.kept_candidate_backward
+            self._pool.spread(backward, len(candidates), queries, kept, gradients)
         else:
             query_gradients, gradients = scores @ candidates, scores.T @ queries
-        self._gradients.begin()
+        self._begin_few()
         self.add(form.candidate_backward(rows, gradients), negatives)
         self._add_answers(queries, batch, own_rows, own, answer_gradients, query_gradients)
         return query_gradients
@@ -221,31 +167,28 @@ class EntityTable:
         query_gradients: np.ndarray,
     ) -> None:
         """Carry the gradients of the answers' scores back to the queries and to the answers."""
-        own_gradients = np.empty_like(own)
-        self._pool.spread(
-            kernels.answer_backward,
-            len(queries),
-            queries,
-            own,
-            batch.queries.starts,
-            answer_gradients,
-            query_gradients,
-            own_gradients,
-        )
+        own_gradients, starts = np.empty_like(own), batch.queries.starts
+        arrays = answer_gradients, query_gradients, own_gradients
+        self._pool.spread(kernels.answer_backward, len(queries), queries, own, starts, *arrays)
         self.add(self._form.candidate_backward(own_rows, own_gradients), batch.queries.answers)
+
+    def _query_backward(self, candidates: np.ndarray, kept: Kept) -> np.ndarray:
+        """The gradients of the queries, from those that were not rounded to 0."""
+        gradients = np.empty((len(kept.counts), candidates.shape[1]), dtype=np.float32)
+        self._pool.spread(kernels.kept_query_backward, len(gradients), candidates, kept, gradients)
+        return gradients
 
     def _add_kept(self, queries: np.ndarray, kept: Kept) -> None:
         """Carry the gradients that were not rounded to 0 back to their candidates."""
         n, width = self.params.shape
-        lifted = self._form.extra > 0
-        into = self._gradients.values
-        if lifted:
+        into = self._gradients
+        if self._form.extra:
             into = self._workspace.zeros("lifted gradients", n, width + self._form.extra)
         self._pool.spread(kernels.kept_candidate_backward, n, queries, kept, into)
         touched = np.zeros(n, dtype=bool)
         touched[kept.columns[np.arange(kept.columns.shape[1]) < kept.counts[:, None]]] = True
-        self._gradients.touched |= touched
-        if lifted:
+        self._touched = touched
+        if self._form.extra:
             rows = np.flatnonzero(touched)
             self._pool.spread(self._unlift, len(rows), rows, into)
 
@@ -254,7 +197,7 @@ class EntityTable:
         for start in range(first, last, _PIECE):
             some = rows[start : min(start + _PIECE, last)]
             gradients = self._form.candidate_backward(self.params[some], lifted[some])
-            self._gradients.values[some] += gradients
+            self._gradients[some] += gradients
             lifted[some] = 0
 
     # -- memory ----------------------------------------------------------------------------------

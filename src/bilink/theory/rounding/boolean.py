@@ -73,11 +73,6 @@ class Block:
     rows: Lists
     columns: Lists
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows, columns."""
-        return len(self.rows), len(self.columns)
-
 
 @dataclass(frozen=True, eq=False)
 class BooleanMatrix:

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bilink._jit import kernel, kernel_function
+from bilink._threads import single_threaded_blas
 from bilink.errors import DataError
 from bilink.models.model import Model
 from bilink.theory.rounding.boolean import BooleanMatrix, Lists, distinct_facts
 
 _UNIT = 2.0**-53  # half the distance from 1 to the next double
 _TINY = 2.0**-1000  # for products below the normal numbers
+_ENTRIES = 2**17  # scores that are held at once: they stay in the cache
+_Pair = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,73 +48,6 @@ class Factors:
 # -- in float64 ------------------------------------------------------------------------------------
 
 
-@kernel
-def worst_margin(left, right, left_sizes, right_sizes, start, items, threshold, gamma, tiny):
-    """The least |score − threshold| / error over all pairs; negative if one is on the wrong side.
-
-    The error is γ times the product of the sizes.  The tables of the right are transposed.
-    """
-    n, m = left.shape[0], right.shape[1]
-    worst = np.inf
-    scores, sizes = np.empty(m), np.empty(m)
-    for i in range(n):
-        for j in range(m):
-            scores[j] = -threshold
-            sizes[j] = abs(threshold)
-        for k in range(left.shape[1]):
-            x = left[i, k]
-            for j in range(m):
-                scores[j] += x * right[k, j]
-        for k in range(left_sizes.shape[1]):
-            x = left_sizes[i, k]
-            for j in range(m):
-                sizes[j] += x * right_sizes[k, j]
-        for p in range(start[i], start[i + 1]):
-            scores[items[p]] = -scores[items[p]]
-        for j in range(m):
-            ratio = -scores[j] / (gamma * sizes[j] + tiny)
-            if not ratio >= worst:  # unlike min, this lets no NaN pass
-                worst = ratio
-        if worst != worst:
-            return worst
-    return worst
-
-
-@dataclass(frozen=True, eq=False)
-class _Scores:
-    """The scores ⟨left[rows[i]], right[columns[j]]⟩ of entities, and bounds on their terms."""
-
-    rows: np.ndarray  # of each entity
-    columns: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    left_sizes: np.ndarray
-    right_sizes: np.ndarray
-
-    def margin_over_error(
-        self, heads: np.ndarray, tails: np.ndarray, threshold: float, gamma: float
-    ) -> float:
-        """See the function of this name; entities with the same vectors are checked once."""
-        heads, tails = distinct_facts(heads, tails, len(self.rows))
-        if not len(self.rows):
-            return float("inf")
-        facts = _distinct_cells(self.rows, self.columns, heads, tails)
-        if facts is None:
-            return 0.0
-        worst = worst_margin(
-            np.ascontiguousarray(self.left),
-            np.ascontiguousarray(self.right.T),
-            np.ascontiguousarray(self.left_sizes),
-            np.ascontiguousarray(self.right_sizes.T),
-            facts.start,
-            facts.items,
-            float(threshold),
-            gamma,
-            _TINY,
-        )
-        return float(worst) if worst > 0 else 0.0
-
-
 def _gamma(terms: int) -> float:
     """Twice the bound nu / (1 − nu) on the relative error of a sum of n products, in any order.
 
@@ -129,11 +64,45 @@ def margin_over_error(factors: Factors, heads: np.ndarray, tails: np.ndarray) ->
     Above 1, every fact scores above the threshold and every non-fact below it, in float64 and in
     any order of summation.  It is 0 if some score is on the wrong side.
     """
-    left, right = _checked(factors)
-    rows, left = _distinct_rows(left)
-    columns, right = _distinct_rows(right)
-    scores = _Scores(rows, columns, left, right, abs(left), abs(right))
-    return scores.margin_over_error(heads, tails, factors.threshold, _gamma(factors.rank))
+    left, right = factors.left, factors.right
+    if left.ndim != 2 or left.shape != right.shape:
+        raise DataError(f"factors must be two tables of one shape, not {left.shape}, {right.shape}")
+    if not all(np.isfinite(x).all() for x in (left, right, factors.threshold)):
+        raise DataError("the factors hold NaN or infinite numbers; they tell of no relation")
+    rows, left = _distinct_rows(left.astype(np.float64))
+    columns, right = _distinct_rows(right.astype(np.float64))
+    facts = _distinct_cells(rows, columns, *distinct_facts(heads, tails, len(rows)))
+    gamma = _gamma(factors.rank)
+    sizes = abs(left), abs(right)
+    return _least_quotient((left, right), sizes, facts, factors.threshold, gamma)
+
+
+def _least_quotient(
+    vectors: _Pair, sizes: _Pair, facts: Lists | None, threshold: float, gamma: float
+) -> float:
+    """The least |score − threshold| / error over all pairs of rows; 0 if one is on the wrong side.
+
+    Scores are products of left and right ``vectors``, their errors γ times those of the ``sizes``.
+    ``facts`` are the ones of each row of the left; without them, no scores can be right.
+    """
+    if facts is None:
+        return 0.0
+    # The threshold, and what keeps errors above zero, are one more term of each product.
+    n, m = np.ones((len(vectors[0]), 1)), np.ones((len(vectors[1]), 1))
+    left, right = np.hstack([vectors[0], -threshold * n]), np.hstack([vectors[1], m])
+    least = gamma * abs(threshold) + _TINY
+    errors = np.hstack([gamma * sizes[0], least * n]), np.hstack([sizes[1], m])
+    worst, owner = np.float64(np.inf), facts.owner
+    step = max(1, _ENTRIES // max(1, len(right)))
+    with single_threaded_blas():  # the products are too small to share
+        for first in range(0, len(left), step):
+            part = slice(first, first + step)
+            scores = left[part] @ right.T
+            ones = slice(*facts.start[[first, min(first + step, len(left))]])
+            scores[owner[ones] - first, facts.items[ones]] *= -1  # now all should be negative
+            scores /= errors[0][part] @ errors[1].T
+            worst = np.minimum(worst, -scores.max())  # NaN if one is
+    return float(worst) if worst > 0 else 0.0
 
 
 def model_margin(
@@ -154,10 +123,9 @@ def model_margin(
         extra = _differences(model, stored, relation, gamma)
         left_sizes.append(_largest(extra[0], rows))
         right_sizes.append(_largest(extra[1], columns))
-    scores = _Scores(
-        rows, columns, left @ core, right, np.hstack(left_sizes), np.hstack(right_sizes)
-    )
-    return scores.margin_over_error(heads, tails, 0.5, gamma)
+    facts = _distinct_cells(rows, columns, *distinct_facts(heads, tails, len(rows)))
+    sizes = np.hstack(left_sizes), np.hstack(right_sizes)
+    return _least_quotient((left @ core, right), sizes, facts, 0.5, gamma)
 
 
 def _form(model: Model, relation: int) -> tuple[np.ndarray, np.ndarray]:
@@ -199,19 +167,6 @@ def _largest(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     result = np.zeros((int(groups.max(initial=-1)) + 1, values.shape[1]))
     np.maximum.at(result, groups, values)
     return result
-
-
-def _checked(factors: Factors) -> tuple[np.ndarray, np.ndarray]:
-    left, right = factors.left, factors.right
-    if left.ndim != 2 or left.shape != right.shape:
-        raise DataError(f"factors must be two tables of one shape, not {left.shape}, {right.shape}")
-    if not (
-        np.isfinite(left).all() and np.isfinite(right).all() and np.isfinite(factors.threshold)
-    ):
-        raise DataError(
-            "the factors hold NaN or infinite numbers; no relation can be read off them"
-        )
-    return left.astype(np.float64), right.astype(np.float64)
 
 
 def _distinct_rows(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -293,35 +248,6 @@ class Intervals:
         return 2 * int(self.count.max(initial=0)) + int(self.apart.sum())
 
 
-@kernel_function
-def _sign(place, offset, first, last, row):
-    """The sign of −∏ (2t − 2s + 1)(2t − 2e − 1) over a row's intervals [s, e], at t = place."""
-    sign = -1
-    for k in range(offset[row], offset[row + 1]):
-        x = 2 * place - (2 * first[k] - 1)
-        y = 2 * place - (2 * last[k] + 1)
-        if (x < 0) != (y < 0):
-            sign = -sign
-    return sign
-
-
-@kernel
-def wrong_signs(offset, first, last, apart, start, items, n_columns):
-    """For how many entries of a block the polynomial has the wrong sign; ``items`` are places."""
-    wrong = 0
-    for i in range(apart.shape[0]):
-        if apart[i]:
-            continue
-        p = start[i]
-        for t in range(n_columns):
-            fact = p < start[i + 1] and items[p] == t
-            if fact:
-                p += 1
-            if (_sign(t, offset, first, last, i) > 0) != fact:
-                wrong += 1
-    return wrong
-
-
 @dataclass(frozen=True, eq=False)
 class IntervalCertificate:
     """An exact proof of an upper bound on the rounding rank, by an order of each block's columns.
@@ -355,25 +281,18 @@ class IntervalCertificate:
         if rows is None:
             return False
         columns = Lists.of(rows.items, rows.owner, int(self.column_of.max(initial=-1)) + 1)
-        place = np.full(max(len(rows), len(columns)), -1, dtype=np.int64)
+        inside = np.zeros(max(len(rows), len(columns)), dtype=bool)
         found = 0
         for block in self.blocks:
             lists = (columns if block.transposed else rows).take(block.rows)
             found += len(lists.items)
-            place[block.columns] = np.arange(len(block.columns))
-            ones = place[lists.items]
-            place[block.columns] = -1
-            if (ones < 0).any():  # a fact across two blocks
+            inside[block.columns] = True
+            if not inside[lists.items].all():  # a fact across two blocks
                 return False
-            lists = Lists.of(lists.owner, ones, len(lists))
-            if wrong_signs(
-                block.offset,
-                block.first,
-                block.last,
-                block.apart,
-                lists.start,
-                lists.items,
-                len(block.columns),
-            ):
+            inside[block.columns] = False
+            intervals = np.stack(lists.intervals(block.columns))
+            row_of = np.repeat(np.arange(len(block.rows)), block.count)
+            claimed = np.stack([row_of, block.first, block.last])
+            if not np.array_equal(intervals[:, ~block.apart[intervals[0]]], claimed):
                 return False
         return found == len(rows.items)

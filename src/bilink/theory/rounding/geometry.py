@@ -66,11 +66,10 @@ def circle_factors(
     left = _polynomials(intervals, most, best[1], span)
     assert left is not None
     apart = np.flatnonzero(intervals.apart)
-    own_left, own_right = np.zeros((len(left), len(apart))), np.zeros((len(right), len(apart)))
-    own_left[apart, np.arange(len(apart))] = 1
+    own = np.zeros((len(right), len(apart)))
     for k, row in enumerate(apart.tolist()):
-        own_right[matrix.rows[row], k] = 1
-    return np.hstack([left, own_left]), np.hstack([right, own_right])
+        own[matrix.rows[row], k] = 1
+    return np.hstack([left, np.arange(len(left))[:, None] == apart]), np.hstack([right, own])
 
 
 def _first_weights(matrix: BooleanMatrix, intervals: Intervals) -> np.ndarray:
@@ -141,12 +140,8 @@ def _margins(
     sizes = np.abs(left).sum(axis=1) + 0.5
     margins = np.ones(m)
     rows = np.repeat(np.arange(len(left)), intervals.count)  # the row of each interval
-    for ends, step in (
-        (intervals.first, -1),
-        (intervals.first, 0),
-        (intervals.last, 0),
-        (intervals.last, 1),
-    ):
+    first, last = intervals.first, intervals.last
+    for ends, step in ((first, -1), (first, 0), (last, 0), (last, 1)):
         inside = (ends + step >= 0) & (ends + step < m)
         place, owner = ends[inside] + step, rows[inside]
         turns = np.outer(angles[place], np.arange(1, most + 1))
@@ -180,19 +175,17 @@ def sphere_factors(
     centres, extents, nearest = _places(parts, rank)
     k = _stiffness([part for part in parts if isinstance(part, Solved)], nearest)
     for part, centre, extent in zip(parts, centres, extents, strict=True):
-        tangents = _tangents(centre)
+        # An orthonormal basis of the directions at right angles to the centre.
+        tangents = np.linalg.qr(np.column_stack([centre, np.eye(rank)]))[0][:, 1:].T
         if isinstance(part, Intervals):
             points, caps = _arc(part, centre, tangents[0], extent)
             of_rows, of_columns = (right, left) if part.transposed else (left, right)
             of_rows[part.rows], of_columns[part.columns] = caps, points
         else:
             found, basis = part.factors, tangents[: part.factors.left.shape[1]]
-            left[part.block.row_ids] = np.outer(1 + found.a / k, centre) + (
-                found.left @ basis
-            ) / np.sqrt(k)
-            right[part.block.column_ids] = np.outer(1 + found.b / k, centre) + (
-                found.right @ basis
-            ) / np.sqrt(k)
+            rows, columns = ((x @ basis) / np.sqrt(k) for x in (found.left, found.right))
+            left[part.block.row_ids] = np.outer(1 + found.a / k, centre) + rows
+            right[part.block.column_ids] = np.outer(1 + found.b / k, centre) + columns
     return left / 2, right
 
 
@@ -217,27 +210,23 @@ def _places(parts: Sequence[Part], rank: int) -> tuple[np.ndarray, np.ndarray, f
 
 
 def _size(part: Part) -> int:
-    return len(part.columns) + 1 if isinstance(part, Intervals) else sum(part.block.shape)
+    if isinstance(part, Intervals):
+        return len(part.columns) + 1
+    return len(part.block.rows) + len(part.block.columns)
 
 
 def _stiffness(parts: Sequence[Solved], nearest: float) -> float:
     """K, so large that aᵢ bⱼ / K and the scores between two blocks do no harm."""
     if not parts:
         return 1.0
-    a = max(float(np.abs(part.factors.a).max()) for part in parts)
-    b = max(float(np.abs(part.factors.b).max()) for part in parts)
-    left = max(float(np.sqrt((part.factors.left**2).sum(axis=1).max())) for part in parts)
-    right = max(float(np.sqrt((part.factors.right**2).sum(axis=1).max())) for part in parts)
-    own = max(float(np.abs(part.factors.a).max() * np.abs(part.factors.b).max()) for part in parts)
+    found = [part.factors for part in parts]
+    largest = [[float(np.abs(x).max()) for x in (f.a, f.b)] for f in found]
+    longest = [[float(np.sqrt((x**2).sum(axis=1).max())) for x in (f.left, f.right)] for f in found]
+    (a, b), (left, right) = np.max(largest, axis=0), np.max(longest, axis=0)
+    own = max(x * y for x, y in largest)
     apart = 1 - np.cos(nearest)
     # K(1 − cos) must exceed a + b + ⟨L, Q⟩ and, between tangents and centres, √K (|L| + |Q|) sin.
     return max(4 * own, 2 * (a + b + left * right) / apart, 16 * ((left + right) / nearest) ** 2)
-
-
-def _tangents(centre: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the directions at right angles to ``centre``."""
-    basis, _ = np.linalg.qr(np.column_stack([centre, np.eye(len(centre))]))
-    return basis[:, 1:].T
 
 
 def _arc(

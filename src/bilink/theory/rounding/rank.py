@@ -25,12 +25,7 @@ from bilink.theory.rounding.certificates import (
 )
 from bilink.theory.rounding.descent import LocalFactors, factorise
 from bilink.theory.rounding.geometry import Part, Solved, circle_factors, sphere_factors
-from bilink.theory.rounding.ordering import (
-    block_costs,
-    count_intervals,
-    few_intervals,
-    least_cost,
-)
+from bilink.theory.rounding.ordering import block_costs, count_intervals, few_intervals, least_cost
 
 _MOVES, _LEAST_MOVES, _MOST_MOVES = 20_000, 10_000_000, 200_000_000  # per fact and in all
 _WORK = 5.0e9  # multiplications of all descents on one relation
@@ -72,10 +67,10 @@ def rounding_rank(
     search = _Search(heads, tails, n, effort)
     matrix = search.matrix
     if not matrix.shape[0]:
-        return search.done(0, 0, search.spread(np.zeros((0, 0)), np.zeros((0, 0))), None)
+        return search.done(0, 0, search.certified((np.zeros((0, 0)), np.zeros((0, 0)))), None)
     simple = rank_one_factors(matrix)
     if simple is not None:
-        return search.done(1, 1, search.spread(*simple), None)
+        return search.done(1, 1, search.certified(simple), None)
     lower = max(2, shattered(matrix, n), shattered(matrix.transposed, n))
     exact = search.exact_certificate()
     upper = min(exact.rank, *matrix.shape)
@@ -112,15 +107,11 @@ class _Search:
     def __init__(self, heads: np.ndarray, tails: np.ndarray, n: int, effort: float):
         self.heads, self.tails, self.n, self.effort = heads, tails, n, effort
         self.matrix = BooleanMatrix.of(heads, tails, n)
+        self.sides = self.matrix, self.matrix.transposed
         self.work = effort * _WORK
         self.solved: dict[int, LocalFactors] = {}
 
     # -- orders ------------------------------------------------------------------------------------
-
-    @cached_property
-    def sides(self) -> tuple[BooleanMatrix, BooleanMatrix]:
-        """The matrix, and its rows and columns exchanged."""
-        return self.matrix, self.matrix.transposed
 
     @cached_property
     def orders(self) -> list[np.ndarray]:
@@ -180,14 +171,14 @@ class _Search:
             self.work = self.effort * _WORK
             best = self.factors(rank)
         if best is None and (complete or upper == most):
-            best = self.spread(*_plain(self.matrix))
+            best = self.certified(_plain(self.matrix))
         return self.done(lower, upper, best, exact)
 
     def factors(self, rank: int) -> Factors | None:
         """Certified factors of this rank or less, if they are found."""
         if self.on_circle is not None and self.on_circle.rank <= rank:
             return self.on_circle
-        return self._certified(self._on_sphere(rank))
+        return self.certified(self._on_sphere(rank))
 
     @cached_property
     def on_circle(self) -> Factors | None:
@@ -195,7 +186,7 @@ class _Search:
         costs = [least_cost(counts) for counts in self.counts]
         for s in (0, 1) if costs[0] <= costs[1] else (1, 0):
             found = circle_factors(self.sides[s], self.orders[s], costs[s][1])
-            factors = self._certified(found[::-1] if found and s else found)
+            factors = self.certified(found[::-1] if found and s else found)
             if factors is not None:
                 return factors
         return None
@@ -218,7 +209,7 @@ class _Search:
         known = self.solved.get(b)
         if known is not None and known.left.shape[1] <= dim:
             return known
-        n, m = block.shape
+        n, m = len(block.rows), len(block.columns)
         drawing, evaluation = _DRAWING * (n + m) ** 2, n * m * (dim + 4)  # multiplications
         for seed in range(_SEEDS):
             most = min(_EVALUATIONS, int((self.work - drawing) / evaluation))
@@ -233,30 +224,24 @@ class _Search:
                 return None
         return None
 
-    def _certified(self, found: tuple[np.ndarray, np.ndarray] | None) -> Factors | None:
-        """The factors of all entities, if they pass their check."""
-        factors = None if found is None else self.spread(*found)
-        if factors is None or not margin_over_error(factors, self.heads, self.tails) > 1:
-            return None
-        return factors
-
     # -- results -----------------------------------------------------------------------------------
 
-    def spread(self, left: np.ndarray, right: np.ndarray) -> Factors:
-        """Factors of the distinct rows and columns → of all entities."""
-        return Factors(
-            _spread(left, self.matrix.row_of), _spread(right, self.matrix.column_of), 0.5
-        )
+    def certified(self, found: tuple[np.ndarray, np.ndarray] | None) -> Factors | None:
+        """Factors of the distinct rows and columns → of all entities, if they pass their check."""
+        if found is None:
+            return None
+        # Entities without facts have the number −1: that of a last row of zeros.
+        left, right = (np.pad(table, ((0, 1), (0, 0))) for table in found)
+        factors = Factors(left[self.matrix.row_of], right[self.matrix.column_of], 0.5)
+        return factors if margin_over_error(factors, self.heads, self.tails) > 1 else None
 
     def done(
         self, lower: int, upper: int, factors: Factors | None, exact: IntervalCertificate | None
     ) -> RoundingRank:
-        """The result; factors that do not pass their check are dropped."""
+        """The result."""
         margin = float("nan")
         if factors is not None:
             margin = margin_over_error(factors, self.heads, self.tails)
-            if margin <= 1:
-                factors, margin = None, float("nan")
         return RoundingRank(lower, upper, factors, margin, exact)
 
 
@@ -265,12 +250,6 @@ def _plain(matrix: BooleanMatrix) -> tuple[np.ndarray, np.ndarray]:
     ones = matrix.dense().astype(np.float64)
     n, m = matrix.shape
     return (np.eye(n), ones.T) if n <= m else (ones, np.eye(m))
-
-
-def _spread(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    result = np.zeros((len(numbers), table.shape[1]))
-    result[numbers >= 0] = table[numbers[numbers >= 0]]
-    return result
 
 
 def _by_block(block: np.ndarray, order: np.ndarray) -> list[np.ndarray]:
