@@ -17,28 +17,27 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
 __version__ = "0.1.0"
 
 # The front door.  Each name is imported when it is first used, so that `import bilink` is quick.
-_HOMES = {
-    "BilinkError": "errors",
-    "Graph": "data.graph",
-    "load_graph": "data.loading",
-    "graph_from_triples": "data.loading",
-    "describe": "data.statistics",
-    "sample_negatives": "data.negatives",
-    "Model": "models.model",
-    "Run": "runs.run",
-    "train": "runs.job",
-    "resume": "runs.job",
-    "load": "runs.loading",
-    "audit": "runs.audit",
-    "combine": "runs.combined",
-    "read_questions": "queries.answers",
-    "rank_entities": "evaluation.entity_ranking",
-    "classify_triples": "evaluation.classification",
-    "fit_calibration": "evaluation.calibration",
-    "reliability": "evaluation.reliability",
-    "paired_test": "evaluation.significance",
+_NAMES = {
+    "errors": ("BilinkError",),
+    "data.graph": ("Graph",),
+    "data.loading": ("load_graph", "graph_from_triples"),
+    "data.statistics": ("describe",),
+    "data.negatives": ("sample_negatives",),
+    "models.model": ("Model",),
+    "runs.run": ("Run",),
+    "runs.job": ("train", "resume"),
+    "runs.loading": ("load",),
+    "runs.audit": ("audit",),
+    "runs.combined": ("combine",),
+    "queries.answers": ("read_questions",),
+    "evaluation.entity_ranking": ("rank_entities",),
+    "evaluation.classification": ("classify_triples",),
+    "evaluation.calibration": ("fit_calibration",),
+    "evaluation.reliability": ("reliability",),
+    "evaluation.significance": ("paired_test",),
 }
-__all__ = [*_HOMES, "__version__"]
+_public, __getattr__ = lazy(__name__, _NAMES)
+__all__ = [*_public, "__version__"]
 
 if TYPE_CHECKING:
     from bilink.data.graph import Graph as Graph
@@ -62,8 +61,5 @@ if TYPE_CHECKING:
     from bilink.runs.run import Run as Run
 
 
-__getattr__ = lazy(__name__, _HOMES)
-
-
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_public})

@@ -1,7 +1,7 @@
 """Imports that wait: optional packages, and public names that are imported when first used."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -25,8 +25,11 @@ def needs(module: str, *, extra: str, purpose: str) -> Iterator[None]:
         ) from None
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package; ``homes`` has the module behind each public name."""
+def lazy(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[list[str], Callable[[str], Any]]:
+    """``__all__`` and ``__getattr__`` of a package; ``names`` are what each module makes public."""
+    homes = {name: module for module, own in names.items() for name in own}
 
     def get(name: str) -> Any:
         if name not in homes:
@@ -35,4 +38,4 @@ def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return get
+    return sorted(homes), get

@@ -2,24 +2,20 @@
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "SPLITS": "graph",
-    "FactIndex": "index",
-    "Graph": "graph",
-    "KnownAnswers": "index",
-    "Vocabulary": "vocabulary",
-    "categories": "statistics",
-    "describe": "statistics",
-    "graph_from_triples": "loading",
-    "known_answers": "index",
-    "leakage": "statistics",
-    "load_graph": "loading",
-    "read_triples": "files",
-    "related_relations": "statistics",
-    "relation_statistics": "statistics",
-    "sample_negatives": "negatives",
-    "symmetry": "statistics",
-    "write_graph_files": "loading",
+_NAMES = {
+    "files": ("read_triples",),
+    "graph": ("Graph", "SPLITS"),
+    "index": ("FactIndex", "KnownAnswers", "known_answers"),
+    "loading": ("graph_from_triples", "load_graph", "write_graph_files"),
+    "negatives": ("sample_negatives",),
+    "statistics": (
+        "categories",
+        "describe",
+        "leakage",
+        "related_relations",
+        "relation_statistics",
+        "symmetry",
+    ),
+    "vocabulary": ("Vocabulary",),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)

@@ -2,10 +2,8 @@
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "EnsembleConfig": "fitting",
-    "MixtureScorer": "mixture",
-    "fit_ensemble": "fitting",
+_NAMES = {
+    "fitting": ("EnsembleConfig", "fit_ensemble"),
+    "mixture": ("MixtureScorer",),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)

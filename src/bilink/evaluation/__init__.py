@@ -2,19 +2,12 @@
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "Calibration": "calibration",
-    "Classification": "classification",
-    "EntityRanking": "entity_ranking",
-    "Ranks": "ranks",
-    "Reliability": "reliability",
-    "classify_triples": "classification",
-    "compare_calibrations": "calibration",
-    "fit_calibration": "calibration",
-    "paired_test": "significance",
-    "rank_entities": "entity_ranking",
-    "rank_triples": "ranks",
-    "top_candidates": "ranks",
+_NAMES = {
+    "calibration": ("Calibration", "compare_calibrations", "fit_calibration"),
+    "classification": ("Classification", "classify_triples"),
+    "entity_ranking": ("EntityRanking", "rank_entities"),
+    "ranks": ("Ranks", "rank_triples", "top_candidates"),
+    "reliability": ("Reliability",),
+    "significance": ("paired_test",),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)

@@ -2,19 +2,11 @@
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "FAMILIES": "registry",
-    "SIDES": "scorer",
-    "Family": "registry",
-    "Form": "form",
-    "Model": "model",
-    "Probability": "scorer",
-    "Readout": "scorer",
-    "Scorer": "scorer",
-    "Side": "scorer",
-    "family": "registry",
-    "load_model": "storage",
-    "save_model": "storage",
+_NAMES = {
+    "form": ("Form",),
+    "model": ("Model",),
+    "registry": ("FAMILIES", "Family", "family"),
+    "scorer": ("Probability", "Readout", "SIDES", "Scorer", "Side"),
+    "storage": ("load_model", "save_model"),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)

@@ -2,20 +2,12 @@
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "Answer": "answers",
-    "AnswerSets": "answers",
-    "Answering": "query",
-    "Answers": "answers",
-    "Doubt": "doubts",
-    "Doubts": "doubts",
-    "Explanation": "explain",
-    "PairSearch": "pairs",
-    "Question": "answers",
-    "Vectors": "export",
-    "doubt_facts": "doubts",
-    "read_names": "answers",
-    "read_questions": "answers",
+_NAMES = {
+    "answers": ("Answer", "AnswerSets", "Answers", "Question", "read_names", "read_questions"),
+    "doubts": ("Doubt", "Doubts", "doubt_facts"),
+    "explain": ("Explanation",),
+    "export": ("Vectors",),
+    "pairs": ("PairSearch",),
+    "query": ("Answering",),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)

@@ -2,22 +2,14 @@
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "CombinedRun": "combined",
-    "Job": "job",
-    "Run": "run",
-    "RunConfig": "folder",
-    "RunFolder": "folder",
-    "TrainedRun": "trained",
-    "combine": "combined",
-    "construct_run": "made",
-    "convert_run": "made",
-    "fold_in_run": "made",
-    "load": "loading",
-    "prepare": "job",
-    "resume": "job",
-    "train": "job",
-    "train_auto": "auto",
+_NAMES = {
+    "auto": ("train_auto",),
+    "combined": ("CombinedRun", "combine"),
+    "folder": ("RunConfig", "RunFolder"),
+    "job": ("Job", "prepare", "resume", "train"),
+    "loading": ("load",),
+    "made": ("construct_run", "convert_run", "fold_in_run"),
+    "run": ("Run",),
+    "trained": ("TrainedRun",),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)

@@ -15,32 +15,17 @@ table1              Table 1 of Wang et al. (2018), as printed and corrected
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "ARROWS": "conversions",
-    "Certificate": "conversions",
-    "Construction": "consistent_models",
-    "Factors": "rounding.certificates",
-    "RelationFacts": "relations",
-    "below_n": "counterexamples",
-    "bounds": "table1",
-    "bounds_of": "table1",
-    "check_consistency": "consistency",
-    "consistent_model": "consistent_models",
-    "construct": "consistent_models",
-    "convert": "conversions",
-    "counterexample": "counterexamples",
-    "dense_rank": "rankings",
-    "describe": "description",
-    "draw_theory": "description",
-    "facts_of": "relations",
-    "kept_bounds": "description",
-    "mixture_as_rescal": "conversions",
-    "refines": "rankings",
-    "represent": "universality",
-    "rounding_rank": "rounding.rank",
-    "same_ranking": "rankings",
-    "same_scores": "rankings",
-    "score_tensor": "rankings",
+_NAMES = {
+    "consistency": ("check_consistency",),
+    "consistent_models": ("Construction", "consistent_model", "construct"),
+    "conversions": ("ARROWS", "Certificate", "convert", "mixture_as_rescal"),
+    "counterexamples": ("below_n", "counterexample"),
+    "description": ("describe", "draw_theory", "kept_bounds"),
+    "rankings": ("dense_rank", "refines", "same_ranking", "same_scores", "score_tensor"),
+    "relations": ("RelationFacts", "facts_of"),
+    "rounding.certificates": ("Factors",),
+    "rounding.rank": ("rounding_rank",),
+    "table1": ("bounds", "bounds_of"),
+    "universality": ("represent",),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)

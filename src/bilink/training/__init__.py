@@ -2,17 +2,10 @@
 
 from bilink._extras import lazy
 
-_HOMES = {
-    "PRESETS": "presets",
-    "Config": "config",
-    "Frozen": "fold_in",
-    "MarginConfig": "config",
-    "SoftmaxConfig": "config",
-    "TrainingResult": "loop",
-    "choose": "presets",
-    "fit": "loop",
-    "preset": "presets",
-    "read_config": "config",
+_NAMES = {
+    "config": ("Config", "MarginConfig", "SoftmaxConfig", "read_config"),
+    "fold_in": ("Frozen",),
+    "loop": ("TrainingResult", "fit"),
+    "presets": ("PRESETS", "choose", "preset"),
 }
-__all__ = list(_HOMES)
-__getattr__ = lazy(__name__, _HOMES)
+__all__, __getattr__ = lazy(__name__, _NAMES)
