@@ -93,9 +93,8 @@ def constrain(row, constraint):
 @kernel_function
 def move_entity(entities, states, e, gradient, rules):
     """One step on an entity, within the constraint."""
-    row, state = entities[e], states[e]
-    move_row(row, state, state, gradient, rules.rate, rules.entity_penalty, rules.optimizer, 1)
-    constrain(row, rules.constraint)
+    move_row(entities[e], states[e], gradient, rules.rate, rules.entity_penalty, rules.optimizer)
+    constrain(entities[e], rules.constraint)
 
 
 @kernel_function
@@ -235,7 +234,7 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
             move_entity(entities, entity_state, answer, candidate_gradient, rules)
             move_entity(entities, entity_state, given, given_gradient, rules)
             state, rate, penalty = relation_state[r], rules.rate, rules.relation_penalty
-            move_row(relation, state, state, relation_gradient, rate, penalty, rules.optimizer, 1)
+            move_row(relation, state, relation_gradient, rate, penalty, rules.optimizer)
 
     totals[0] += total_loss
     totals[1] += violated

@@ -21,44 +21,56 @@ _WIDTHS = {"adagrad": (None, 0), "sgd": (0, 0), "row-adagrad": (1, 0), "adam": (
 
 
 @kernel_function
-def move_row(row, state, moment, gradient, rate, penalty, optimizer, step):
-    """One step on a row, with ``penalty`` · row added to the gradient (L2); ``step`` is from 1.
-
-    Row-Adagrad and Adam have no penalty of their own: their gradients come with it.
-    """
+def move_row(row, state, gradient, rate, penalty, optimizer):
+    """One step of Adagrad or SGD on a row, with ``penalty`` · row added to the gradient (L2)."""
     if optimizer == ADAGRAD:
         for k in range(row.shape[0]):
             g = gradient[k] + penalty * row[k]
             state[k] += g * g
             row[k] -= rate * g / np.sqrt(state[k] + EPSILON)
-    elif optimizer == SGD:
+    else:
         for k in range(row.shape[0]):
             row[k] -= rate * (gradient[k] + penalty * row[k])
-    elif optimizer == ROW_ADAGRAD:
-        state[0] += dot(gradient, gradient) / np.float32(row.shape[0])
-        factor = rate / np.sqrt(state[0] + EPSILON)
-        for k in range(row.shape[0]):
-            row[k] -= factor * gradient[k]
-    else:
-        a, b = np.float32(ADAM_MEAN), np.float32(ADAM_SQUARE)
-        c, d = np.float32(1 - ADAM_MEAN), np.float32(1 - ADAM_SQUARE)
-        # Both means start at 0; this makes up for it.
-        factor = rate * np.float32(np.sqrt(1 - ADAM_SQUARE**step) / (1 - ADAM_MEAN**step))
-        for k in range(row.shape[0]):
-            g = gradient[k]
-            state[k] = a * state[k] + c * g
-            moment[k] = b * moment[k] + d * (g * g)
-            row[k] -= factor * state[k] / (np.sqrt(moment[k]) + ADAM_EPSILON)
+
+
+@kernel_function
+def _row_adagrad(row, state, gradient, rate):
+    """One step of Adagrad with one state for the whole row."""
+    state[0] += dot(gradient, gradient) / np.float32(row.shape[0])
+    factor = rate / np.sqrt(state[0] + EPSILON)
+    for k in range(row.shape[0]):
+        row[k] -= factor * gradient[k]
+
+
+@kernel_function
+def _adam(row, state, moment, gradient, rate, step):
+    """One step of Adam; ``step`` is from 1."""
+    a, b = np.float32(ADAM_MEAN), np.float32(ADAM_SQUARE)
+    c, d = np.float32(1 - ADAM_MEAN), np.float32(1 - ADAM_SQUARE)
+    # Both means start at 0; this makes up for it.
+    factor = rate * np.float32(np.sqrt(1 - ADAM_SQUARE**step) / (1 - ADAM_MEAN**step))
+    for k in range(row.shape[0]):
+        g = gradient[k]
+        state[k] = a * state[k] + c * g
+        moment[k] = b * moment[k] + d * (g * g)
+        row[k] -= factor * state[k] / (np.sqrt(moment[k]) + ADAM_EPSILON)
 
 
 @kernel
 def move_rows(first, last, arrays, gradients, rows, places, rate, optimizer, step):
-    """Move params[rows[i]] by gradients[places[i]]; ``arrays`` are params and both states."""
+    """Move params[rows[i]] by gradients[places[i]]; ``arrays`` are params and both states.
+
+    Gradients come with their penalties.
+    """
     params, state, moment = arrays
-    no_penalty = np.float32(0)
     for i in range(first, last):
         r, g = rows[i], gradients[places[i]]
-        move_row(params[r], state[r], moment[r], g, rate, no_penalty, optimizer, step)
+        if optimizer == ROW_ADAGRAD:
+            _row_adagrad(params[r], state[r], g, rate)
+        elif optimizer == ADAM:
+            _adam(params[r], state[r], moment[r], g, rate, step)
+        else:
+            move_row(params[r], state[r], g, rate, np.float32(0), optimizer)
 
 
 class Optimizer:
