@@ -14,6 +14,7 @@ PACKAGES = [  # a package may import from itself and from those before it
     "foundations",
     "data",
     "models",
+    "paths",
     "training",
     "evaluation",
     "ensembles",

@@ -24,6 +24,7 @@ class Stream(IntEnum):
     AUDIT_FOLDS = 9
     ENSEMBLE_DRAWS = 10  # random negatives of an ensemble's questions
     SHRINKAGE_FOLDS = 11
+    PATH_FACTS = 12  # facts and starts that paths of three steps are sampled from
 
 
 def seeds(seed: int, stream: Stream, *more: int) -> np.random.SeedSequence:

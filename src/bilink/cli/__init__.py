@@ -20,6 +20,7 @@ from bilink.cli import (
     export,
     fold_in,
     query,
+    rules,
     search,
     serve,
     study,
@@ -73,6 +74,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("ensemble")(ensemble.ensemble)
 app.add_typer(study.app, name="study", cls=Group)
 app.command("query")(query.query)
+app.command("rules")(rules.rules)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
 app.command("explain")(explain.explain)

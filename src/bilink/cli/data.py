@@ -61,16 +61,33 @@ def describe(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     most: Annotated[int | None, typer.Option(hidden=True)] = None,  # former name of -k
 ) -> None:
-    """Show what a graph looks like: sizes, kinds of relations, leakage from train to test."""
+    """Show what a graph looks like: sizes, kinds of relations, leakage, what paths alone reach."""
     from bilink.data import statistics
     from bilink.data.loading import load_graph
+    from bilink.runs.paths import preview_paths
 
     graph = load_graph(data, columns=columns, separator=separator)
     found = statistics.describe(graph)
+    preview = preview_paths(graph)
     if json:
-        print_json(found.to_dict())
+        print_json({**found.to_dict(), "paths": vars(preview)})
         return
     _show(found, k if most is None else most)
+    if preview.given_away:
+        rows = [
+            [row["relation"], row["rule"], f"{row['share']:.0%}", f"{row['confidence']:.2f}"]
+            for row in preview.given_away
+        ]
+        say("")
+        titles = ("given away", "by", "of its facts", "confidence")
+        show_table(
+            titles,
+            rows,
+            k if most is None else most,
+            title="relations that follow from one other fact",
+        )
+    for line in preview.sentences()[:1]:
+        say(f"\n{line}")
 
 
 @app.command("split")

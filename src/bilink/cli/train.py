@@ -10,6 +10,7 @@ from bilink.cli.output import (
     complain,
     console,
     print_json,
+    progress_bar,
     say,
     show_bytes,
     stop_at_signal,
@@ -17,6 +18,7 @@ from bilink.cli.output import (
     training_bar,
 )
 
+PREVIEWED = 1_000_000  # training triples up to which paths are counted before a model is trained
 Options = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A training option; repeat for more."),
@@ -32,7 +34,8 @@ def train(
         str | None,
         typer.Option(
             help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, "
-            "rotate, quate, each also with -reciprocal behind it; or auto, with a budget.",
+            "rotate, quate, each also with -reciprocal behind it; paths, for rules; or auto, with "
+            "a budget.",
             show_default="complex",
         ),
     ] = None,
@@ -78,11 +81,16 @@ def train(
     """
     from bilink.runs.folder import read_config_file
     from bilink.runs.job import prepare
+    from bilink.runs.paths import preview_paths
     from bilink.training.config import parse_options
 
     given = parse_options(options or [])
     if list_options:
         _list_options(model or "complex", preset, given)
+        return
+    if model is not None and model.lower() == "paths":
+        settings = preset or config or dim or dry_run or budget
+        _train_paths(data, given, out, force, settings, columns=columns, separator=separator)
         return
     if model == "auto" or budget is not None:
         more = given or preset or config or dim or dry_run
@@ -99,6 +107,9 @@ def train(
         separator=separator,
     )
     complain(repr(job.graph))
+    if len(job.graph.train) <= PREVIEWED:
+        for line in preview_paths(job.graph).sentences():
+            complain(line)
     plan = job.plan()
     _show_plan(plan, job.config.dim, job.config.training.loss == "softmax")
     if dry_run:
@@ -142,6 +153,40 @@ def _train_auto(
     say(f"the run is in {made.run.path}\nnext: bilink evaluate {made.run.path}")
 
 
+def _train_paths(
+    data: str | None,
+    given: dict[str, Any],
+    out: Path | None,
+    force: bool,
+    more: Any,
+    **reading: Any,
+) -> None:
+    from bilink.data.loading import load_graph
+    from bilink.errors import ConfigError
+    from bilink.paths.mining import parts_of
+    from bilink.runs.paths import split_options, train_paths
+
+    if data is None or more:
+        raise ConfigError(
+            "--model paths takes a graph and --set options of its own; for example: "
+            "bilink train atlas --model paths --set length=2"
+        )
+    graph = load_graph(data, **{key: value for key, value in reading.items() if value is not None})
+    complain(repr(graph))
+    mining, _ = split_options(given)
+    with progress_bar("counting", parts_of(graph, mining)) as advance:
+        run = train_paths(
+            graph,
+            given,
+            out=out or Path("runs") / f"{graph.name}-paths",
+            force=force,
+            say=complain,
+            progress=advance,
+            source={"source": data, **{k: v for k, v in reading.items() if v is not None}},
+        )
+    say(f"the run is in {run.path}\nnext: bilink rules {run.path}; bilink evaluate {run.path}")
+
+
 def resume(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
     options: Options = None,
@@ -176,6 +221,13 @@ def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
     from bilink.training.config import option_help
     from bilink.training.presets import choose, preset
 
+    if model == "paths":
+        from bilink.paths.rules import option_help as path_help
+
+        found = table(("option", "default", "meaning"), path_help())
+        found.columns[-1].justify = "left"
+        console.print(found)
+        return
     if model == "auto":
         raise ConfigError("auto takes a --budget and chooses all options; name a model")
     name = name or choose(model, 100, None, given)

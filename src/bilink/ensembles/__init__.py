@@ -3,6 +3,7 @@
 from bilink._extras import lazy
 
 _NAMES = {
+    "aggregation": ("fit_aggregation",),
     "fitting": ("EnsembleConfig", "fit_ensemble"),
     "mixture": ("MixtureScorer",),
 }

@@ -281,24 +281,57 @@ def ask_members(
 
     Known answers are no negatives.
     """
+    dtype = np.result_type(*(member.dtype for member in members))
+
+    def scores(given: np.ndarray, relations: np.ndarray) -> np.ndarray:
+        found = np.empty((len(members), len(given), members[0].n_entities), dtype=dtype)
+        for member, block in zip(members, found, strict=True):
+            member.query_scores(member.queries(side, given, relations), block)
+        return found
+
+    return compare_answers(
+        scores,
+        (len(members), members[0].n_entities, dtype.itemsize),
+        triples,
+        known,
+        side,
+        random_negatives=random_negatives,
+        hard_negatives=hard_negatives,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def compare_answers(
+    scores: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    sizes: tuple[int, int, int],
+    triples: np.ndarray,
+    known: Mapping[str, KnownAnswers],
+    side: Side,
+    *,
+    random_negatives: int,
+    hard_negatives: int,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Comparisons:
+    """The answers of questions beside the hardest negatives of each feature, and random ones.
+
+    ``scores(given, relations)`` has the values of all features, questions and entities; ``sizes``
+    are the numbers of features and entities, and the bytes of a value.
+    """
     given, answer = COLUMNS[side]
-    n = members[0].n_entities
-    negatives = random_negatives + hard_negatives * len(members)
-    gaps = np.empty((len(triples), negatives, len(members)), dtype=np.float32)
+    features, n, itemsize = sizes
+    negatives = random_negatives + hard_negatives * features
+    gaps = np.empty((len(triples), negatives, features), dtype=np.float32)
     start, stop = known[side].spans(triples[:, given], triples[:, 1])
     order = np.argsort(triples[:, 1], kind="stable")  # a relation's parameters stay in the cache
-    dtype = np.result_type(*(member.dtype for member in members))
-    size = max(1, _BYTES // (dtype.itemsize * n * len(members)))
+    size = max(1, _BYTES // (itemsize * n * features))
     blocks = iter([order[i : i + size] for i in range(0, len(order), size)])
 
     def work() -> None:
         for rows in blocks:
-            scores = np.empty((len(members), len(rows), n), dtype=dtype)
-            for member, block in zip(members, scores, strict=True):
-                queries = member.queries(side, triples[rows, given], triples[rows, 1])
-                member.query_scores(queries, block)
             _fill_gaps(
-                scores,
+                scores(triples[rows, given], triples[rows, 1]),
                 triples[rows, answer],
                 known[side].answers,
                 start[rows],

@@ -5,16 +5,33 @@ members' weighted queries side by side, and whose candidates are the members' ca
 
 With offsets, the weighted scores are log-odds, and the mixture is the mean of the members'
 probabilities instead (Krompaß and Tresp, 2015): a readout of as many forms as there are members.
+
+Members whose scores are sparse (paths) have no rows; what they say is added to the products.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bilink.errors import ConfigError
 from bilink.models.scorer import SIDES, Readout, Scorer, Side, mean_probability
+from bilink.paths.scorer import PathScorer, Questions
 
 Weights = Mapping[Side, np.ndarray]  # for each side, one row per relation, one column per member
+
+
+@dataclass(frozen=True, eq=False)
+class MixedQueries:
+    """Queries of an ensemble with sparse members."""
+
+    rows: np.ndarray  # of the members that are products
+    questions: Questions
+    weights: np.ndarray  # one row per question, one column per sparse member
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 class MixtureScorer(Scorer):
@@ -28,8 +45,14 @@ class MixtureScorer(Scorer):
         if any(weights[side].shape != (shape[0], len(members)) for side in SIDES):
             raise ConfigError(f"{len(members)} members need as many weights for each relation")
         self.members, self.weights, self.offsets = tuple(members), dict(weights), offsets
-        candidates, readout = np.hstack([member.candidates for member in members]), None
+        self.sparse = {i: m for i, m in enumerate(members) if isinstance(m, PathScorer)}
+        self._dense = {i: m for i, m in enumerate(members) if i not in self.sparse}
+        none = np.zeros((members[0].n_entities, 0), dtype=np.float32)
+        candidates = np.hstack([none, *(member.candidates for member in self._dense.values())])
+        readout = None
         if offsets is not None:
+            if self.sparse:
+                raise ConfigError("the method platt takes models only; leave out the paths")
             # In double precision: in single, confident answers would all be 1.
             candidates = candidates.astype(np.float64)
             parts = [(columns, columns) for columns in self._columns()]
@@ -37,33 +60,88 @@ class MixtureScorer(Scorer):
         nbytes = candidates.nbytes + sum(member.nbytes for member in members)
         super().__init__(candidates, readout=readout, nbytes=nbytes)
 
+    @property
+    def is_product(self) -> bool:
+        """Whether scores are inner products of queries and candidates."""
+        return super().is_product and not self.sparse
+
     def _columns(self) -> Iterator[slice]:
-        """The columns of each member."""
+        """The columns of each member that has rows."""
         end = 0
-        for member in self.members:
+        for member in self._dense.values():
             start, end = end, end + member.width
             yield slice(start, end)
 
-    def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
+    def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> Any:
         """The members' queries side by side, each times its weight."""
         return self._weighted(side, given, relations, self.weights[side][relations])
 
-    def fact_queries(self, heads: np.ndarray, relations: np.ndarray) -> np.ndarray:
+    def fact_queries(self, heads: np.ndarray, relations: np.ndarray) -> Any:
         """As for tails, with the mean of the two sides' weights."""
         return self._weighted("tail", heads, relations, self._mean_weights(relations))
 
     def _weighted(
         self, side: Side, given: np.ndarray, relations: np.ndarray, weights: np.ndarray
-    ) -> np.ndarray:
+    ) -> Any:
         """With one row of ``weights`` per question; offsets stand behind the members' columns."""
         offsets = () if self.offsets is None else self.offsets
         rows = np.empty((len(given), self.width + len(offsets)), dtype=self.dtype)
         rows[:, self.width :] = offsets
-        for i, (member, columns) in enumerate(zip(self.members, self._columns(), strict=True)):
+        for (i, member), columns in zip(self._dense.items(), self._columns(), strict=True):
             queries = member.queries(side, given, relations)  # which also checks the ids
             weight = weights[:, i].astype(self.dtype)
             np.multiply(queries, weight[:, None], out=rows[:, columns])
-        return rows
+        if not self.sparse:
+            return rows
+        questions = next(iter(self.sparse.values())).queries(side, given, relations)
+        return MixedQueries(rows, questions, weights[:, list(self.sparse)])
+
+    # -- with sparse members ---------------------------------------------------------------------
+
+    def query_scores(self, queries: Any, out: np.ndarray | None = None) -> np.ndarray:
+        """out[i, j] = the score of candidate j for question i; an error unless all are finite."""
+        if not isinstance(queries, MixedQueries):
+            return super().query_scores(queries, out)
+        out = super().query_scores(queries.rows, out)
+        for member, times in zip(self.sparse.values(), queries.weights.T, strict=True):
+            member.add_scores(queries.questions, times, out)
+        return out
+
+    def dense_facts(self, heads: np.ndarray, relation: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of heads and of tails whose products are the scores without what rules add."""
+        queries = self.fact_queries(heads, np.full_like(heads, relation))
+        times = queries.weights[0] if len(heads) else np.zeros(len(self.sparse))
+        members = self.sparse.values()
+        same = sum(
+            time * member.frequency(relation) for time, member in zip(times, members, strict=True)
+        )
+        rows = np.hstack([queries.rows, np.ones((len(heads), 1), dtype=self.dtype)])
+        return rows, np.column_stack([self.candidates, same]).astype(self.dtype)
+
+    def named_facts(self, heads: np.ndarray, relation: int) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs (place of the head, tail) that rules name, and what they add."""
+        queries = self.fact_queries(heads, np.full_like(heads, relation))
+        parts = [
+            member.named(queries.questions, times)
+            for member, times in zip(self.sparse.values(), queries.weights.T, strict=True)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        pairs, places = np.unique(
+            np.concatenate([pairs for pairs, _ in parts]), axis=0, return_inverse=True
+        )
+        return pairs, np.bincount(places.ravel(), np.concatenate([said for _, said in parts]))
+
+    def tolerances(self, queries: Any) -> np.ndarray:
+        """With sparse members, scores are compared as they are."""
+        if not isinstance(queries, MixedQueries):
+            return super().tolerances(queries)
+        return np.zeros(len(queries), dtype=self.dtype)
+
+    def exact_rows(self, queries: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that are compared where scores are near; with sparse members, nothing is."""
+        rows = queries.rows if isinstance(queries, MixedQueries) else queries
+        return super().exact_rows(rows)
 
     def score(self, triples: np.ndarray) -> np.ndarray:
         """What the mean of the two sides' weights makes of the members' scores."""
@@ -86,7 +164,7 @@ def check_members(members: Sequence[Scorer]) -> None:
     """Complain about scorers that cannot stand side by side."""
     if not members:
         raise ConfigError("an ensemble needs at least one member")
-    if not all(member.is_product for member in members):
+    if not all(member.is_product or isinstance(member, PathScorer) for member in members):
         raise ConfigError(
             "TransE (L1) cannot be a member: it is no bilinear form; take TransE (transe) instead"
         )

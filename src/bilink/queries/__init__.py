@@ -9,5 +9,6 @@ _NAMES = {
     "export": ("Vectors",),
     "pairs": ("PairSearch",),
     "query": ("Answering",),
+    "rules": ("Rule", "RuleList"),
 }
 __all__, __getattr__ = lazy(__name__, _NAMES)

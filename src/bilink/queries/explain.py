@@ -5,18 +5,21 @@ All of it is approximate: a model has no reasons, only rows that many facts have
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from bilink._text import printable
 from bilink.data.graph import SPLITS, Graph
-from bilink.data.index import KnownAnswers
+from bilink.data.index import FactIndex
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.evaluation.ranks import rank_triples
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, Scorer, Side
+from bilink.paths.model import PathModel
+from bilink.paths.walking import BEST_CONSTANT, BEST_PATH
 from bilink.queries.answers import check_count
+from bilink.queries.rules import Fact, Rule, RuleReader
 
 NEAREST = 50  # facts of the same relation that are asked for their influence
 _GIVEN: dict[Side, int] = {"head": 2, "tail": 0}
@@ -25,7 +28,31 @@ NOTE = (
     "training without it; analogies and paths are what lies near, not what the model computes"
 )
 
-Fact = tuple[str, str, str]  # labels
+
+class Explained(Protocol):
+    """What is explained: a run."""
+
+    graph: Graph
+
+    @property
+    def scorer(self) -> Scorer:
+        """What ranks and answers."""
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """The models with embeddings that it is made of."""
+
+    @property
+    def path_models(self) -> Mapping[str, PathModel]:
+        """The models of rules that it is made of."""
+
+    @property
+    def member_names(self) -> Sequence[str]:
+        """The members of an ensemble, in the order of its scorer."""
+
+    @property
+    def known(self) -> FactIndex:
+        """What the graph knows."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +74,14 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Rival:
+    """Another answer to the same question, which a rule names with more confidence."""
+
+    fact: Fact
+    rule: Rule
+
+
+@dataclass(frozen=True)
 class Explanation:
     """What speaks for a triple.  Printed, it is a small table."""
 
@@ -55,6 +90,8 @@ class Explanation:
     ranks: dict[Side, float]  # among all entities in that place, known ones left out
     known: str | None  # the split that holds the triple
     members: list[Member]  # of an ensemble
+    rules: list[Rule]  # that speak for it, with the facts that they rest on
+    against: list[Rival]  # what rules say instead
     support: list[Support]
     analogies: list[Support]
     paths: list[list[Fact]]
@@ -65,6 +102,17 @@ class Explanation:
         head, relation, tail = self.triple
         return {"head": head, "relation": relation, "tail": tail, **asdict(self)}
 
+    def _rule_lines(self) -> list[str]:
+        lines = ["rules that speak for it, and the facts that they rest on"] if self.rules else []
+        for rule in self.rules:
+            lines.append(f"  {printable(rule.sentence)}")
+            lines.append("    since " + "; ".join(map(_sentence, rule.evidence)))
+        if self.against:
+            lines.append("rules that name another answer with more confidence")
+        for other in self.against:
+            lines.append(f"  {_sentence(other.fact)}: {printable(other.rule.sentence)}")
+        return lines
+
     def __repr__(self) -> str:
         lines = [f"{_sentence(self.triple)}: {'in ' + self.known if self.known else 'new'}"]
         places = ", ".join(f"rank {self.ranks[side]:g} as {side}" for side in reversed(SIDES))
@@ -74,6 +122,7 @@ class Explanation:
             lines += [
                 f"  {member.share:>6.0%}  {printable(member.name)}" for member in self.members
             ]
+        lines += self._rule_lines()
         for title, rows in (
             ("training facts that support it (share of the support)", self.support),
             ("analogous facts (likeness)", self.analogies),
@@ -91,37 +140,32 @@ def _sentence(fact: Fact) -> str:
     return " · ".join(map(printable, fact))
 
 
-def explain(
-    scorer: Scorer,
-    models: Mapping[str, Model],
-    graph: Graph,
-    known: Mapping[str, KnownAnswers],
-    head: str,
-    relation: str,
-    tail: str,
-    k: int = 5,
-) -> Explanation:
-    """Explain the score of (head, relation, tail) under ``scorer``, made of ``models``."""
+def explain(run: Explained, head: str, relation: str, tail: str, k: int = 5) -> Explanation:
+    """Explain the score of (head, relation, tail) under the scorer of a run."""
     check_count(k)
+    scorer, models, graph = run.scorer, run.models, run.graph
     find = graph.entities.find
     triple = np.array([find(head), graph.relations.find(relation), find(tail)])
-    ranks = rank_triples(scorer, triple[None], known, threads=1)
+    ranks = rank_triples(scorer, triple[None], run.known, threads=1)
     train = graph.train[~(graph.train == triple).all(axis=1)]  # a fact does not explain itself
     nearest, likeness = _nearest(models, triple, train)
     facts = _neighbourhood(triple, train, nearest[:NEAREST])
     held = np.zeros(len(facts))
-    members = _members(scorer, list(models), triple)
+    members = _members(scorer, [*run.member_names], triple)
     shares = {member.name: member.share for member in members}
     for name, model in models.items():
         held += shares.get(name, 1.0) * influences(model, triple, facts)
     best = np.argsort(-held, kind="stable")[:k]
     total = np.abs(held).sum() or 1.0
+    rules, against = _rules(run, triple, k)
     return Explanation(
         triple=_labels(graph, triple),
         score=float(scorer.score(triple[None])[0]),
         ranks={side: float(ranks[side].values()[0]) for side in SIDES},
         known=_split_of(graph, triple),
         members=members,
+        rules=rules,
+        against=against,
         support=[
             Support(_labels(graph, facts[i]), float(held[i] / total)) for i in best if held[i] > 0
         ],
@@ -131,6 +175,37 @@ def explain(
         ],
         paths=[[_labels(graph, fact) for fact in path] for path in _paths(triple, train)[:k]],
     )
+
+
+def _rules(run: Explained, triple: np.ndarray, k: int) -> tuple[list[Rule], list[Rival]]:
+    """The rules that name the triple, and others that name another tail or head more strongly."""
+    for model in run.path_models.values():
+        reader = RuleReader(model, run.graph)
+        found = reader.evidence(triple, k)
+        least = found[0].confidence if found else 0.0
+        rivals = []
+        for side, given in _GIVEN.items():
+            for other in _named(model, run.known, side, triple[given], triple[1], k):
+                fact = triple.copy()
+                fact[2 - given] = other
+                best = reader.evidence(fact, 1)
+                if best and best[0].confidence > least:
+                    rivals.append(Rival(_labels(run.graph, fact), best[0]))
+        rivals.sort(key=lambda rival: -rival.rule.confidence)
+        return found, rivals[:k]
+    return [], []
+
+
+def _named(
+    model: PathModel, known: FactIndex, side: Side, given: int, relation: int, k: int
+) -> list[int]:
+    """The answers that are no facts and that rules are surest of."""
+    asked = model.scorer.queries(side, np.array([given]), np.array([relation]))
+    features = model.scorer.features(asked)[:, 0]
+    trust = np.maximum(features[BEST_PATH], features[BEST_CONSTANT])
+    trust[known[side].of_query(int(given), int(relation))] = 0
+    order = np.argsort(-trust, kind="stable")[:k]
+    return [int(i) for i in order if trust[i] > 0]
 
 
 def _labels(graph: Graph, triple: np.ndarray) -> Fact:
@@ -172,8 +247,8 @@ def _nearest(
             rows, own = model.entities[facts[:, column]], model.entities[triple[column]]
             sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(own)
             likeness += rows @ own / np.maximum(sizes, 1e-12)
-    likeness /= 2 * len(models)
-    order = np.argsort(-likeness, kind="stable")
+    likeness /= 2 * max(len(models), 1)
+    order = np.argsort(-likeness, kind="stable")[: None if models else 0]
     return facts[order], likeness[order]
 
 

@@ -35,7 +35,7 @@ class Vectors:
 
     def __post_init__(self) -> None:
         if not self.scorer.is_product:
-            what = "L1" if self.scorer.readout is None else "a mean of probabilities"
+            what = "L1 or rules" if self.scorer.readout is None else "a mean of probabilities"
             raise ConfigError(
                 f"the scores are no inner products ({what}), so there are no vectors to export; "
                 "take another model, for example transe, or another way to combine"

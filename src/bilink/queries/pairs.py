@@ -11,14 +11,17 @@ The right side is itself a product, of rows that end with the norm of their rest
 float32, for tiles of pairs; the pairs whose bound, rounding included, reaches the best so far are
 scored in double precision.  Tiles whose norms are too small for that are never multiplied.  So the
 result is that of scoring all pairs; equal scores stand by ascending head, then tail.
+
+Rules add to such a product, for the few pairs that they name, and never take away.  So the best
+pairs are among the best of the product alone and those that rules name.
 """
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +35,8 @@ MEMORY_BUDGET = 10**9  # bytes
 ROWS, COLUMNS = 1024, 1024  # of a tile
 SEEDS = 128  # heads that are looked at first, for a high threshold
 
+_NAMED = 256  # heads whose rules are asked at once
+_GATHERED = 16_384  # pairs that are scored at once
 _SAMPLE = 2048  # rows that give the sizes of coordinates
 _SAMPLED_ROWS, _SAMPLED_COLUMNS = 64, 128  # whose pairs give the level of products
 _EXACT = 8000  # coordinates that BLAS multiplies while one pair is scored in double precision
@@ -90,6 +95,8 @@ class PairSearch:
         k = min(k, len(heads) * len(tails))
         if k == 0:
             return Pairs(_ids(None), _ids(None), np.empty(0))
+        if self._has_rules(memory):
+            return self._with_rules(relation, k, heads, tails, selection, seeds, progress, stop)
         scan: AllPairs | Tiles
         if scorer.is_product and self._bytes() <= memory:
             queries = _queries(scorer, heads, relation)
@@ -103,6 +110,38 @@ class PairSearch:
         heaps = [Heap(np.full(k, -np.inf), np.full(k, last)) for _ in range(threads)]
         _run(scan, blocks, heaps, progress, stop)
         return _merge(heaps, k, scorer.n_entities)
+
+    def _has_rules(self, memory: int) -> bool:
+        """Whether scores are a product and what rules add to it."""
+        scorer = self._scorer
+        weights = getattr(scorer, "weights", {})
+        has_rules = hasattr(scorer, "named_facts") and not scorer.is_product
+        never_less = all((weights[side] >= 0).all() for side in weights)
+        return has_rules and scorer.readout is None and never_less and self._bytes() <= memory
+
+    def _with_rules(
+        self,
+        relation: int,
+        k: int,
+        heads: np.ndarray,
+        tails: np.ndarray,
+        selection: Selection,
+        seeds: np.ndarray | None,
+        progress: Callable[[int], None] | None,
+        stop: Callable[[], bool] | None,
+    ) -> Pairs:
+        scorer: Any = self._scorer
+        queries, candidates = scorer.dense_facts(heads, relation)
+        if not np.isfinite(queries).all() or not np.isfinite(candidates).all():
+            scorer.check_finite(queries[:, : scorer.width])
+        n, last = scorer.n_entities, np.iinfo(np.int64).max
+        scan = Tiles(queries, candidates, heads, tails, selection)
+        heaps = [Heap(np.full(k, -np.inf), np.full(k, last)) for _ in range(self._threads)]
+        _run(scan, scan.blocks(_ids(seeds)), heaps, None, stop)
+        plain = _merge(heaps, k, n)
+        rules = Named(scorer, relation, heads, tails, (queries, candidates), selection, plain, k)
+        _run(rules, _cut(np.arange(len(heads)), _NAMED), [None] * self._threads, progress, stop)
+        return rules.best()
 
     def _ids(self, chosen: np.ndarray | None) -> np.ndarray:
         return np.arange(self._scorer.n_entities) if chosen is None else np.unique(_ids(chosen))
@@ -131,9 +170,9 @@ def _merge(heaps: list[Heap], k: int, n: int) -> Pairs:
 
 
 def _run(
-    scan: Callable[[np.ndarray, Heap], None],
+    scan: Callable[[np.ndarray, Any], None],
     blocks: list[np.ndarray],
-    heaps: list[Heap],
+    heaps: Sequence[Any],
     progress: Callable[[int], None] | None,
     stop: Callable[[], bool] | None,
 ) -> None:
@@ -193,6 +232,70 @@ class AllPairs:
             self._selection,
             heap,
         )
+
+
+class Named:
+    """Scores the pairs that rules name, and keeps the best of them and of the others."""
+
+    def __init__(
+        self,
+        scorer: Any,
+        relation: int,
+        heads: np.ndarray,
+        tails: np.ndarray,
+        rows: tuple[np.ndarray, np.ndarray],
+        selection: Selection,
+        plain: Pairs,
+        k: int,
+    ):
+        self._scorer, self._relation, self._heads, self._rows = scorer, relation, heads, rows
+        self._selection, self._k, self._lock = selection, k, threading.Lock()
+        self._allowed = np.zeros(scorer.n_entities, dtype=bool)
+        self._allowed[tails] = True
+        # Named or not, the best of the product alone have at least these scores.
+        self._keys = plain.heads * scorer.n_entities + plain.tails
+        self._scores = plain.scores
+
+    def __call__(self, places: np.ndarray, _: Any) -> None:
+        """Score what rules name for some heads."""
+        n, (queries, candidates) = self._scorer.n_entities, self._rows
+        pairs, added = self._scorer.named_facts(self._heads[places], self._relation)
+        rows, tails = places[pairs[:, 0]], pairs[:, 1]
+        keys = self._heads[rows] * n + tails
+        keep = self._allowed[tails] & ~_within(keys, self._selection.leave_out)
+        if not self._selection.loops:
+            keep &= self._heads[rows] != tails
+        rows, tails, keys, scores = rows[keep], tails[keep], keys[keep], added[keep]
+        for part in (slice(i, i + _GATHERED) for i in range(0, len(rows), _GATHERED)):
+            left, right = queries[rows[part]], candidates[tails[part]]
+            scores[part] += np.einsum("ij,ij->i", left, right, dtype=np.float64)
+        best = scores >= self._selection.threshold[0]
+        with self._lock:
+            self._add(keys[best], scores[best])
+
+    def _add(self, keys: np.ndarray, scores: np.ndarray) -> None:
+        """Mix in pairs; the score with rules takes the place of that without."""
+        keys, scores = np.concatenate([keys, self._keys]), np.concatenate([scores, self._scores])
+        order = np.lexsort((-scores, keys))
+        first = np.diff(keys[order], prepend=-1) != 0
+        keys, scores = keys[order[first]], scores[order[first]]
+        order = np.lexsort((keys, -scores))[: self._k]
+        self._keys, self._scores = keys[order], scores[order]
+        if len(order) == self._k:
+            threshold = self._selection.threshold
+            threshold[0] = max(threshold[0], self._scores[-1])
+
+    def best(self) -> Pairs:
+        """The best of all."""
+        n = self._scorer.n_entities
+        return Pairs(self._keys // n, self._keys % n, self._scores)
+
+
+def _within(keys: np.ndarray, those: np.ndarray) -> np.ndarray:
+    """Whether each key is one of ``those``, which are sorted."""
+    if not len(those):
+        return np.zeros(len(keys), dtype=bool)
+    return those[np.minimum(np.searchsorted(those, keys), len(those) - 1)] == keys
 
 
 class Tiles:

@@ -9,6 +9,7 @@ _NAMES = {
     "job": ("Job", "prepare", "resume", "train"),
     "loading": ("load",),
     "made": ("construct_run", "convert_run", "fold_in_run"),
+    "paths": ("PathRun", "train_paths"),
     "run": ("Run",),
     "trained": ("TrainedRun",),
 }

@@ -5,7 +5,7 @@ the run was.  Fold runs are kept in a work folder, so that what was begun is gon
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,10 +15,12 @@ import numpy as np
 from bilink._files import write_error, write_text
 from bilink._random import Stream, generator
 from bilink.errors import ConfigError, RunError
+from bilink.paths.mining import mine
 from bilink.queries.doubts import ERRORS, Doubts, check_audit, doubt_facts
 from bilink.runs.combined import CombinedRun
 from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.job import Job, ShouldStop, prepare
+from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training.loop import INTERRUPTED
@@ -44,7 +46,7 @@ class CrossFit:
     """For each training fact the number of its fold, and for each fold the run without it."""
 
     fold: np.ndarray
-    runs: list[TrainedRun]
+    runs: Sequence[Run]
 
 
 def audit(
@@ -98,6 +100,10 @@ def cross_fit(
     train several folds at a time, and need a ``work`` folder that all of them see; without them,
     ``on_epoch`` is called after each epoch.
     """
+    if isinstance(run, PathRun):
+        if work is not None:
+            _make(Path(work))
+        return _count_folds(run, folds, seed)
     if workers is not None and work is None:
         raise ConfigError("workers need a work folder for the models that they train")
     config = _config(run)
@@ -127,6 +133,17 @@ def cross_fit(
     return CrossFit(fold, runs)
 
 
+def _count_folds(run: PathRun, folds: int, seed: int) -> CrossFit:
+    """Rules are counted anew without each fold; the weights of their aggregation stay."""
+    fold = deal(len(run.graph.train), folds, seed)
+    runs = []
+    for i in range(folds):
+        graph = replace(run.graph, train=run.graph.train[fold != i])
+        model = replace(run.model, rules=mine(graph, run.config.mining), graph=graph)
+        runs.append(PathRun(graph, model, run.config))
+    return CrossFit(fold, runs)
+
+
 def deal(n: int, folds: int, seed: int = 0) -> np.ndarray:
     """A fold for each of ``n`` facts, at random, as evenly as can be."""
     if not 2 <= folds <= max(n, 2):
@@ -145,7 +162,9 @@ def _config(run: Run) -> RunConfig:
         return run.config
     if not isinstance(run, CombinedRun):
         raise ConfigError("only a run that was trained can be trained again on parts of its graph")
-    first = next(iter(run.members.values()))
+    if not run.models:
+        raise ConfigError("this ensemble has no model that could be trained again")
+    first = next(iter(run.models.values()))
     name = first.family.name
     return RunConfig(
         data=run.data,

@@ -1,4 +1,4 @@
-"""The best that can be had of a graph in a given time: a few models, and the ensemble of them."""
+"""The best that can be had of a graph in a given time: paths, a few models, and their ensemble."""
 
 import time
 from collections.abc import Callable
@@ -14,25 +14,31 @@ from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 from bilink.errors import ConfigError, TrainingError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.scorer import Scorer
+from bilink.paths.model import NAME as PATHS
 from bilink.runs.combined import CombinedRun, combine
 from bilink.runs.folder import RunFolder
 from bilink.runs.job import Job, OnEpoch, ShouldStop, prepare
+from bilink.runs.paths import PathRun, train_paths
 from bilink.runs.trained import TrainedRun
 
 # (model, dim, share of the time): the strongest first, then those that differ most from it.
 CANDIDATES = (("complex", 100, 0.5), ("rescal", 50, 0.25), ("transe", 100, 0.25))
-MOST = 6  # models: where time is left, the first one is trained again from other seeds
+MOST = 7  # members: where time is left, the first one is trained again from other seeds
 TRAINING = 0.8  # share of the time; the rest is for the ensemble
 EPOCHS = 10_000  # more than there is time for: time and patience end a run
 COMPARED = 2000  # validation triples by which the ensemble is held against its members
 ENSEMBLE = "ensemble"
+MINUTE = 60.0
+
+
+Made = TrainedRun | PathRun | CombinedRun
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What was made, and how the candidates did on the validation triples that compare them."""
 
-    run: TrainedRun | CombinedRun
+    run: Made
     name: str
     validation_mrr: dict[str, float]
     seconds: float
@@ -49,14 +55,15 @@ def train_auto(
     should_stop: ShouldStop = lambda: False,
     **reading: Any,
 ) -> Outcome:
-    """Train, combine and compare within ``minutes``; keep what is best on validation.
+    """Count paths, train, combine and compare; keep what is best on validation.
 
-    Time that a model leaves goes to those after it, and then to more runs of the first one.  The
-    ensemble is fitted on one half of the validation split and held against its members on the
-    other; if it wins, it is fitted again on all of it.  ``reading`` says how ``load_graph`` should
-    read ``data``.
+    Paths come first, since they take seconds; then models, until ``minutes`` are over.  Time that
+    a model leaves goes to those after it, and then to more runs of the first one.  The ensemble is
+    fitted on one half of the validation split and held against its members on the other; if it
+    wins, it is fitted again on all of it.  ``reading`` says how ``load_graph`` should read
+    ``data``.
 
-    With ``out``, the folder holds a run as soon as the first model is trained.
+    With ``out``, the folder holds a run as soon as paths are counted.
     """
     if not 0 < minutes < float("inf"):
         raise ConfigError(f"the budget must be a positive time, not {minutes} minutes")
@@ -83,23 +90,35 @@ class _Work:
     def do(self) -> Outcome:
         runs = self._train()
         name, found = _compare(self.first.graph, runs, self.say)
-        best: TrainedRun | CombinedRun
+        best: Made
         best = combine(list(runs.values())) if name == ENSEMBLE else runs[name]
         if name != ENSEMBLE:
             best.calibrate_if_possible()
         self._keep(best)
         return Outcome(best, name, found, time.perf_counter() - self.started)
 
-    def _keep(self, run: TrainedRun | CombinedRun) -> None:
+    def _keep(self, run: Made) -> None:
         if self.folder is not None:
             run.write(self.folder)
 
-    def _train(self) -> dict[str, TrainedRun]:
+    def _count(self) -> PathRun:
+        """Rules; those of three steps only where there is time."""
+        graph = self.first.graph
+        length = 3 if self.seconds >= MINUTE else 2
+        run = train_paths(
+            graph, {"length": length}, calibrate=False, source=self.first.config.data, say=self.say
+        )
+        self._keep(run)  # so that a crash does not lose all
+        return run
+
+    def _train(self) -> dict[str, TrainedRun | PathRun]:
         """The candidates, each with its share of the time that is left; at least one."""
         compared = len(self.first.graph.valid) > 1
         candidates = CANDIDATES if compared else CANDIDATES[:1]
         deadline = self.started + self.seconds * (TRAINING if compared else 1)
-        runs: dict[str, TrainedRun] = {}
+        runs: dict[str, TrainedRun | PathRun] = {}
+        if compared:
+            runs[PATHS] = self._count()
         spent = 0.0  # on the first
         for i, (model, dim, share) in enumerate(candidates):
             left = deadline - time.perf_counter()
@@ -113,8 +132,6 @@ class _Work:
                     raise
                 self.say(f"{model} is left out: {error}")
                 continue
-            if len(runs) == 1:  # so that a crash does not lose all
-                self._keep(runs[model])
             spent = spent or left - (deadline - time.perf_counter())
         model, dim, _ = candidates[0]
         for seed in range(1, 1 + MOST - len(runs) if compared else 1):
@@ -138,7 +155,7 @@ class _Work:
 
 
 def _compare(
-    graph: Graph, runs: dict[str, TrainedRun], say: Callable[[str], None]
+    graph: Graph, runs: dict[str, TrainedRun | PathRun], say: Callable[[str], None]
 ) -> tuple[str, dict[str, float]]:
     """The best of the runs and their ensemble, with all their validation MRRs."""
     if len(graph.valid) < 2:

@@ -15,7 +15,10 @@ from bilink.errors import ConfigError, DataError, RunError
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES
 from bilink.models.storage import load_model, load_tensors, save_model, save_tensors
+from bilink.paths.model import NAME as PATHS
+from bilink.paths.model import PathModel, load_paths, save_paths
 from bilink.runs.folder import RunFolder
+from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
 
@@ -23,12 +26,12 @@ FORMAT, VERSION = "bilink-weights", 1
 
 
 class CombinedRun(Run):
-    """An ensemble of trained models of one graph."""
+    """An ensemble of trained models of one graph, rules among them."""
 
     def __init__(
         self,
         graph: Graph,
-        members: Mapping[str, Model],
+        members: Mapping[str, Model | PathModel],
         scorer: MixtureScorer,
         config: EnsembleConfig,
         data: Mapping[str, Any],
@@ -48,21 +51,33 @@ class CombinedRun(Run):
         return weight_shares(self._scorer, list(self.members), self.graph, self.config.seed)
 
     @property
+    def member_names(self) -> Sequence[str]:
+        """The members in the order of the scorer."""
+        return list(self.members)
+
+    @property
     def models(self) -> Mapping[str, Model]:
-        """The members by name."""
-        return self.members
+        """The members that embed entities, by name."""
+        return {name: m for name, m in self.members.items() if isinstance(m, Model)}
+
+    @property
+    def path_models(self) -> Mapping[str, PathModel]:
+        """The members that are made of rules, by name."""
+        return {name: m for name, m in self.members.items() if isinstance(m, PathModel)}
 
     def write(self, folder: RunFolder) -> None:
         """Write all files of the run to its folder."""
         folder.begin(self.graph)
-        for i, model in enumerate(self.members.values()):
-            save_model(model, folder.member(i))
+        members: list[dict[str, Any]] = []
+        for i, (name, model) in enumerate(self.members.items()):
+            if isinstance(model, PathModel):
+                save_paths(model, folder.member(i))
+                members.append({"name": name, "model": PATHS})
+            else:
+                save_model(model, folder.member(i))
+                members.append({"name": name, "model": model.family.name, "dim": model.dim})
         save_tensors(_tensors(self._scorer), _HEADER, folder.weights)
         self._write_calibrations(folder)
-        members = [
-            {"name": name, "model": model.family.name, "dim": model.dim}
-            for name, model in self.members.items()
-        ]
         folder.write_sections(
             data={**self.data, "fingerprint": self.graph.fingerprint},
             ensemble=self.config.to_dict(),
@@ -92,7 +107,7 @@ def combine(
     config = EnsembleConfig(**options)
     members = _members(runs, out)
     first = runs[0]
-    assert isinstance(first, TrainedRun)
+    assert isinstance(first, TrainedRun | PathRun)
     graph, data = first.graph, first.config.data
     folder = RunFolder(out) if out is not None else None
     with folder.created(force) if folder else nullcontext():  # first: no work is done in vain
@@ -104,11 +119,11 @@ def combine(
     return made
 
 
-def _members(runs: Sequence[Run], out: str | Path | None) -> dict[str, Model]:
+def _members(runs: Sequence[Run], out: str | Path | None) -> dict[str, Model | PathModel]:
     """The models of the runs by name, if they go together."""
-    members: dict[str, Model] = {}
+    members: dict[str, Model | PathModel] = {}
     for run in runs:
-        if not isinstance(run, TrainedRun):
+        if not isinstance(run, TrainedRun | PathRun):
             raise ConfigError(f"{run.path} is an ensemble itself; give its members instead")
         if run.graph.fingerprint != runs[0].graph.fingerprint:
             raise DataError(
@@ -123,9 +138,9 @@ def _members(runs: Sequence[Run], out: str | Path | None) -> dict[str, Model]:
     return members
 
 
-def _name(run: TrainedRun, taken: Mapping[str, Any]) -> str:
+def _name(run: TrainedRun | PathRun, taken: Mapping[str, Any]) -> str:
     """What a member is called: its folder's name, or its model's, with a number if need be."""
-    name = run.path.name if run.path is not None else run.model.family.name
+    name = run.path.name if run.path is not None else run.config.model
     numbered = (f"{name} {i}" for i in range(2, len(taken) + 3))
     return name if name not in taken else next(n for n in numbered if n not in taken)
 
@@ -145,10 +160,15 @@ def read_combined(folder: RunFolder) -> CombinedRun:
         data = dict(sections["data"])
         if data.pop("fingerprint") != graph.fingerprint:
             raise ValueError("its graph is another one")
-        names = [member["name"] for member in sections["members"]]
-        members = {name: load_model(folder.member(i)) for i, name in enumerate(names)}
-        sizes = {(len(model.entities), len(model.relations)) for model in members.values()}
-        if sizes != {(len(graph.entities), len(graph.relations))}:
+        members: dict[str, Model | PathModel] = {}
+        for i, member in enumerate(sections["members"]):
+            is_paths = member["model"] == PATHS
+            path = folder.member(i)
+            members[member["name"]] = load_paths(path, graph) if is_paths else load_model(path)
+        sizes = {
+            (len(m.entities), len(m.relations)) for m in members.values() if isinstance(m, Model)
+        }
+        if sizes - {(len(graph.entities), len(graph.relations))}:
             raise ValueError("its members do not fit its graph")
         tensors, _ = load_tensors(folder.weights, FORMAT, VERSION)
         rows = len(graph.relations)

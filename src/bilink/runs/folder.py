@@ -325,8 +325,9 @@ class RunFolder:
 def read_config_file(path: Path) -> RunConfig:
     """The config of a trained run in a ``config.toml``, checked."""
     data = _read_sections(path)
-    if "ensemble" in data:
-        raise RunError(f"{path} is of an ensemble, which was fitted and not trained")
+    if "ensemble" in data or "paths" in data:
+        kind = "an ensemble, which was fitted" if "ensemble" in data else "rules, which were mined"
+        raise RunError(f"{path} is of {kind} and not trained")
     try:
         source = dict(data["data"])
         fingerprint = source.pop("fingerprint")

@@ -18,7 +18,9 @@ from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.models.scorer import ModelScorer
+from bilink.paths.model import NAME as PATHS
 from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
+from bilink.runs.paths import train_paths
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate, presets
 from bilink.training.config import FIXED_ONCE_STARTED, Config
@@ -41,15 +43,20 @@ def train(
     on_epoch: OnEpoch | None = None,
     should_stop: ShouldStop = lambda: False,
     **more_options: Any,
-) -> TrainedRun:
+) -> Any:
     """Train ``model`` on ``data``, a graph, a path or a catalogue name.
+
+    The model ``"paths"`` is counted and not trained: its options are those of ``MiningConfig``.
 
     ``preset`` is what to start from; without one, the model and the graph decide.
     ``options`` and further keywords are those of ``Config``, for example ``epochs=500``
     or ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
     resumed; a folder that exists is overwritten with ``force`` only.
     """
-    job = prepare(data, model, dim, {**(options or {}), **more_options}, preset=preset)
+    given = {**(options or {}), **more_options}
+    if model.lower() == PATHS:
+        return train_paths(data, given, out=out, force=force)
+    job = prepare(data, model, dim, given, preset=preset)
     return job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
 
 
@@ -240,7 +247,7 @@ def resume(
     what it has started from.
     """
     folder = RunFolder(path)
-    config = folder.read_config()
+    config = folder.read_config()  # an error for what was not trained
     if config.made:
         raise RunError(
             f"{path} was made by {config.made.get('by')} and not trained, so it cannot go on"

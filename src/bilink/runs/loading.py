@@ -4,12 +4,15 @@ from pathlib import Path
 
 from bilink.runs.combined import read_combined
 from bilink.runs.folder import RunFolder
+from bilink.runs.paths import read_paths
 from bilink.runs.run import Run
 from bilink.runs.trained import read_trained
 
 
 def load(path: str | Path) -> Run:
-    """Read a finished run, of a model or of an ensemble, from its folder."""
+    """Read a finished run, of a model, of paths or of an ensemble, from its folder."""
     folder = RunFolder(path)
-    read = read_combined if "ensemble" in folder.read_sections() else read_trained
-    return read(folder)
+    sections = folder.read_sections()
+    if "ensemble" in sections:
+        return read_combined(folder)
+    return read_paths(folder) if "paths" in sections else read_trained(folder)

@@ -13,6 +13,7 @@ from bilink.models.model import Model
 from bilink.runs.combined import CombinedRun
 from bilink.runs.folder import RunConfig, RunFolder
 from bilink.runs.loading import load
+from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
 from bilink.theory.consistent_models import Construction, check_family, construct
@@ -103,7 +104,11 @@ def _converted(
 ) -> tuple[Model, Certificate]:
     if isinstance(source, TrainedRun):
         return convert(source.model, to, construction, dim)
-    assert isinstance(source, CombinedRun)
+    if not isinstance(source, CombinedRun) or source.path_models:
+        raise ConfigError(
+            "rules are sparse matrices of the size of the graph, which have no small equivalent; "
+            "convert models without paths"
+        )
     if construction != "tight" or dim is not None:
         raise ConfigError(
             "an ensemble becomes RESCAL of its members' summed size; a construction and a dim are "
@@ -120,7 +125,7 @@ def _converted(
             "this ensemble weighs heads and tails differently, so it is two bilinear forms and not "
             "one; make it with --same-sides"
         )
-    return mixture_as_rescal(list(source.members.values()), weights["tail"])
+    return mixture_as_rescal(list(source.models.values()), weights["tail"])
 
 
 def fold_in_run(
@@ -137,7 +142,7 @@ def fold_in_run(
     All else stays as it is: nothing is trained again.  ``names`` are the new entities; without
     them, every entity that the graph does not know is new.  With ``out``, the result is kept.
     """
-    assert isinstance(run, TrainedRun | CombinedRun)
+    assert isinstance(run, TrainedRun | CombinedRun | PathRun)
     if out is not None and run.path is not None and run.path.resolve() == Path(out).resolve():
         raise RunError(f"{out} is the run that is added to; choose another --out")
     graph, facts, count = _with_new(run.graph, list(triples), names)
@@ -147,9 +152,14 @@ def fold_in_run(
         (model,) = models.values()
         config = replace(run.config, fingerprint=graph.fingerprint, made=made)
         result: Any = TrainedRun(graph, model, config, run.history, run.progress, run.stopped)
+    elif isinstance(run, PathRun):  # rules hold for whoever comes
+        own = replace(run.config, fingerprint=graph.fingerprint)
+        result = PathRun(graph, run.model.on(graph), own)
     else:
-        scorer = run.scorer.with_members([model.scorer for model in models.values()])
-        result = CombinedRun(graph, models, scorer, run.config, run.data)
+        rules = {name: model.on(graph) for name, model in run.path_models.items()}
+        members = {name: rules[name] if name in rules else models[name] for name in run.members}
+        scorer = run.scorer.with_members([member.scorer for member in members.values()])
+        result = CombinedRun(graph, members, scorer, run.config, run.data)
     result.calibrate_if_possible()
     if out is not None:
         folder = RunFolder(out)

@@ -15,9 +15,11 @@ from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.evaluation.reliability import ASKED
 from bilink.models.model import Model
 from bilink.models.scorer import Probability
+from bilink.paths.model import PathModel
 from bilink.queries.explain import Explanation, explain
 from bilink.queries.export import Vectors
 from bilink.queries.query import Answering
+from bilink.queries.rules import RuleList, list_rules
 from bilink.runs.folder import RunFolder
 from bilink.training.fold_in import Frozen
 
@@ -29,8 +31,18 @@ class Run(Answering):
 
     @property
     def models(self) -> Mapping[str, Model]:
-        """What the scorer is made of, by name."""
+        """The models with embeddings that the scorer is made of, by name."""
         raise NotImplementedError
+
+    @property
+    def path_models(self) -> Mapping[str, PathModel]:
+        """The models of rules that the scorer is made of, by name."""
+        return {}
+
+    @property
+    def member_names(self) -> Sequence[str]:
+        """The members of an ensemble, in the order of its scorer."""
+        return ()
 
     @cached_property
     def frozen(self) -> dict[str, Frozen]:
@@ -44,8 +56,12 @@ class Run(Answering):
         return self.scorer.score(np.array(ids, dtype=np.int32).reshape(-1, 3))
 
     def explain(self, head: str, relation: str, tail: str, k: int = 5) -> Explanation:
-        """What speaks for a triple: training facts, members, analogies, paths; approximate."""
-        return explain(self.scorer, self.models, self.graph, self.known, head, relation, tail, k)
+        """What speaks for a triple: rules, training facts, members, analogies, paths."""
+        return explain(self, head, relation, tail, k)
+
+    def rules(self, relation: str | None = None, k: int = 10) -> RuleList:
+        """The ``k`` most confident rules, of one relation or of all; an error if there are none."""
+        return list_rules(self.path_models, self.graph, relation, k)
 
     def vectors(self) -> Vectors:
         """Candidates and queries as vectors whose inner product is the score."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bilink.models.scorer import Scorer
+from bilink.paths.scorer import PathScorer
 
 CLUSTERS = 10
 MAP_POINTS = 10_000
@@ -18,16 +19,34 @@ _ROUNDS = 150
 def directions(scorer: Scorer) -> np.ndarray:
     """The entities' vectors, centred and of length one, so that products are similarities.
 
-    An ensemble's vectors stand side by side, each member's block with the same size.
+    An ensemble's vectors stand side by side, each member's block with the same size.  Rules have no
+    vectors: there, entities that share facts are similar.
     """
-    members = getattr(scorer, "members", (scorer,))
     parts = []
-    for member in members:
-        part = member.candidates.astype(np.float32)
+    for member in getattr(scorer, "members", (scorer,)):
+        if isinstance(member, PathScorer):
+            part = _profiles(member)
+        else:
+            part = member.candidates.astype(np.float32)
         part = part - part.mean(axis=0)
         parts.append(part / max(float(np.sqrt((part**2).sum(axis=1).mean())), 1e-30))
     rows = np.hstack(parts)
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
+
+
+def _profiles(scorer: PathScorer) -> np.ndarray:
+    """The main axes of what entities have: along which relation they go to which entity."""
+    from scipy.sparse import csr_matrix
+    from sklearn.decomposition import TruncatedSVD
+
+    edges, reverse = scorer.adjacency.edges, scorer.adjacency.reverse
+    starts = edges.group_start[edges.groups]
+    shape = (scorer.n_entities, max(len(edges.group_relation), 2))
+    facts = csr_matrix((np.ones(len(reverse), dtype=np.float32), reverse, starts), shape=shape)
+    width = min(_AXES, *(size - 1 for size in shape))
+    if width < 1 or not len(reverse):
+        return np.zeros((scorer.n_entities, 1), dtype=np.float32)
+    return TruncatedSVD(width, random_state=0).fit_transform(facts).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

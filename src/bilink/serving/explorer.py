@@ -14,6 +14,7 @@ from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, QueryStopped
 from bilink.queries.explain import Fact, Support
+from bilink.queries.rules import Rule
 from bilink.runs.run import Run
 from bilink.serving.cards import RelationCards, doubts_of, finite
 from bilink.serving.drawing import Map, directions, draw_map
@@ -293,6 +294,10 @@ class Explorer:
             "ranks": found.ranks,
             "known": found.known,
             "members": [asdict(member) for member in found.members],
+            "rules": [_rule(rule) for rule in found.rules],
+            "against": [
+                {"fact": _shown(other.fact), "rule": _rule(other.rule)} for other in found.against
+            ],
             "support": [_supporting(row) for row in found.support],
             "analogies": [_supporting(row) for row in found.analogies],
             "paths": [[_shown(fact) for fact in path] for path in found.paths],
@@ -402,6 +407,14 @@ class Explorer:
     @cached_property
     def _map(self) -> Map:
         return draw_map(self._directions, self.facts.degrees)
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "sentence": printable(rule.sentence),
+        "confidence": rule.confidence,
+        "evidence": [_shown(fact) for fact in rule.evidence],
+    }
 
 
 def _supporting(row: Support) -> dict[str, Any]:

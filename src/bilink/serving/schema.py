@@ -112,6 +112,21 @@ class Supporting(_Answer):
     value: float | None
 
 
+class Rule(_Answer):
+    """A rule in words, and facts for which its body holds."""
+
+    sentence: str
+    confidence: float
+    evidence: list[tuple[str, str, str]]
+
+
+class Rival(_Answer):
+    """Another answer, which a rule names with more confidence."""
+
+    fact: tuple[str, str, str]
+    rule: Rule
+
+
 class Explanation(Triple):
     """What speaks for a triple, approximately."""
 
@@ -119,6 +134,8 @@ class Explanation(Triple):
     ranks: dict[str, float]  # among all entities in that place
     known: str | None  # the split that holds it
     members: list[Member]  # of an ensemble
+    rules: list[Rule]
+    against: list[Rival]
     support: list[Supporting]
     analogies: list[Supporting]
     paths: list[list[tuple[str, str, str]]]

@@ -25,9 +25,22 @@ const paths = (rows) => rows?.length > 0 && [
     el("span", null, path.map((fact, i) => [i > 0 && " · ", sentence(fact)]))))),
 ];
 
-export function explanation({ members: of, support, analogies, paths: ways, note }) {
+const rules = (rows) => rows?.length > 0 && [
+  el("h3", null, "Rules that say so"),
+  el("ul", null, rows.map(({ sentence: text, evidence }) => el("li", null,
+    el("div", null, text),
+    el("div", { class: "small" }, "since ", evidence.map((fact, i) => [i > 0 && " · ", sentence(fact)]))))),
+];
+
+const against = (rows) => rows?.length > 0 && [
+  el("h3", null, "Rules that name another answer"),
+  el("ul", null, rows.map(({ fact, rule }) => el("li", null,
+    el("div", null, sentence(fact)), el("div", { class: "small" }, rule.sentence)))),
+];
+
+export function explanation({ members: of, rules: say, against: rivals, support, analogies, paths: ways, note }) {
   const parts = [
-    facts("Facts that hold it up", support), members(of), paths(ways), facts("Facts like it", analogies),
+    rules(say), against(rivals), facts("Facts that hold it up", support), members(of), paths(ways), facts("Facts like it", analogies),
   ].filter(Boolean);
   return [
     parts.length ? parts : el("p", null, "Nothing in particular speaks for it."),

@@ -1,0 +1,111 @@
+"""A path model: rules and the weights of their aggregation, in memory and as a file."""
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilink.data.graph import Graph
+from bilink.errors import ConfigError, RunError
+from bilink.models.scorer import SIDES, Side
+from bilink.models.storage import load_tensors, save_tensors
+from bilink.paths.rules import MiningConfig, Rules
+from bilink.paths.scorer import PathScorer
+from bilink.paths.walking import FEATURES
+
+NAME = "paths"
+FORMAT, VERSION = "bilink-rules", 1
+
+
+@dataclass(frozen=True, eq=False)
+class PathModel:
+    """Rules of a graph, and how they are weighed; a member of ensembles as a ``Model`` is."""
+
+    rules: Rules
+    weights: dict[Side, np.ndarray]
+    chosen: dict[Side, list[str]]  # the aggregation of each relation
+    graph: Graph  # whose training facts the rules walk along
+
+    @cached_property
+    def scorer(self) -> PathScorer:
+        """The scorer of these rules."""
+        return PathScorer(self.rules, self.graph, self.weights)
+
+    def on(self, graph: Graph) -> "PathModel":
+        """The same rules on a graph with more entities or facts."""
+        return replace(self, graph=graph)
+
+    def description(self) -> dict[str, Any]:
+        """As it stands in ``config.toml``."""
+        return {"model": NAME}
+
+    def __repr__(self) -> str:
+        return f"PathModel({self.rules!r})"
+
+
+def save_paths(model: PathModel, path: Path) -> None:
+    """Write a path model, whole or not at all."""
+    rules = model.rules
+    header = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "config": json.dumps(rules.config.to_dict()),
+        "hubs": str(rules.hubs),
+        "features": json.dumps(FEATURES),
+        "chosen": json.dumps(model.chosen),
+    }
+    tensors = {
+        "paths": rules.paths,
+        "path_counts": rules.path_counts,
+        "constants": rules.constants,
+        "constant_counts": rules.constant_counts,
+        **{f"{side}_weights": np.ascontiguousarray(model.weights[side]) for side in SIDES},
+    }
+    save_tensors(tensors, header, path)
+
+
+def load_paths(path: Path, graph: Graph) -> PathModel:
+    """Read what ``save_paths`` wrote, for the graph that it was mined on."""
+    tensors, header = load_tensors(path, FORMAT, VERSION)
+    n, k = len(graph.entities), len(graph.relations)
+    try:
+        if json.loads(header["features"]) != list(FEATURES):
+            raise ValueError("its features are not those of this version")
+        rules = Rules(
+            n_relations=k,
+            config=MiningConfig(**json.loads(header["config"])),
+            paths=_checked(tensors["paths"], (2 * k, 2 * k, 2 * k, 2 * k), (0, 0, -1, -1)),
+            path_counts=_checked(tensors["path_counts"], None, (0, 0)),
+            constants=_checked(tensors["constants"], (2 * k, n, 2 * k, n), (0, 0, 0, -1)),
+            constant_counts=_checked(tensors["constant_counts"], None, (0, 0)),
+            hubs=int(header["hubs"]),
+        )
+        weights = {side: tensors[f"{side}_weights"] for side in SIDES}
+        chosen = json.loads(header["chosen"])
+        if any(weights[side].shape != (k, len(FEATURES)) for side in SIDES):
+            raise ValueError("its weights do not fit its relations")
+        if not all(np.isfinite(w).all() and (w >= 0).all() for w in weights.values()):
+            raise ValueError("a weight is negative or not finite")
+        if (len(rules.path_counts), len(rules.constant_counts)) != (
+            len(rules.paths),
+            len(rules.constants),
+        ):
+            raise ValueError("its counts do not fit its rules")
+        names = {side: [str(name) for name in chosen[side]] for side in SIDES}
+    except (KeyError, TypeError, ValueError, RecursionError, ConfigError) as error:
+        raise RunError(f"{path} is damaged or of another graph: {error}") from None
+    return PathModel(rules, weights, names, graph)
+
+
+def _checked(
+    rows: np.ndarray, limits: tuple[int, ...] | None, least: tuple[int, ...]
+) -> np.ndarray:
+    """Rows of ids that a kernel can look up without a look beyond its arrays."""
+    if rows.ndim != 2 or rows.shape[1] != len(least) or rows.dtype.kind != "i":
+        raise ValueError("a table has the wrong shape")
+    if len(rows) and ((rows < least).any() or (limits and (rows >= limits).any())):
+        raise ValueError("a table has ids out of range")
+    return rows

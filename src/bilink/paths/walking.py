@@ -1,0 +1,354 @@
+"""The loops that answer: along all rules of a question, to the candidates that they name."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bilink._jit import kernel, kernel_function
+from bilink.paths.adjacency import degree, find_group, inverse
+
+FEATURES = (
+    "best path, log c",
+    "best path, −log(1 − c)",
+    "next four paths",
+    "other paths",
+    "best constant, log c",
+    "best constant, −log(1 − c)",
+    "next four constants",
+    "frequency",
+)
+BEST_PATH, BEST_CONSTANT = 1, 5  # features that are largest for the most confident rule
+BEST = 5  # rules of a kind that count for themselves
+_LEAST = 1e-4  # confidence at which log c is taken to be 0
+_CERTAIN = 1e-6  # 1 − c is at least that
+
+
+class Tables(NamedTuple):
+    """The rules as the loops read them, for questions in both directions."""
+
+    paths: Any  # int32, (n, 3): the steps, of all directed heads, sorted
+    path_start: Any  # int64, (2K + 1,)
+    path_confidence: Any  # float64
+    # Rules with constants, e(X, c) ← body, for questions that give X: by e, then by body.
+    body: Any  # int64: a group, or a directed relation behind all groups
+    body_start: Any  # int64, (2K + 1,), by e
+    body_answer: Any  # int32: c
+    body_confidence: Any  # float64
+    # The same for questions that give c: by the group of c that holds the X of the head.
+    head: Any  # int64, sorted
+    head_body: Any  # int64
+    head_confidence: Any  # float64
+    # How often an entity is the answer along a directed relation.
+    frequency_start: Any  # int64, (2K + 1,)
+    frequency_entity: Any  # int32
+    frequency: Any  # float64: the logarithm of 1 + the number
+
+
+class _Evidence(NamedTuple):
+    """What was found for the candidates of one question so far."""
+
+    question: Any  # int64, per entity: the question that it was last named in
+    rule: Any  # int64, per entity: the rule that it was last named by
+    named: Any  # int32: the candidates in the order in which they were named
+    count: Any  # int64, one number: how many
+    # Per entity: the confidences of the best rules of a kind, best first, and what the others add.
+    paths: Any  # float64, (n, BEST)
+    constants: Any  # float64, (n, BEST)
+    other_paths: Any  # float64
+
+
+@kernel_function
+def _surprise(c):
+    """−log(1 − c)."""
+    return -np.log(max(1.0 - c, _CERTAIN))
+
+
+@kernel_function
+def _reach(evidence, question, y):
+    """Make y a candidate, if it is none."""
+    if evidence.question[y] != question:
+        evidence.question[y] = question
+        evidence.named[evidence.count[0]] = y
+        evidence.count[0] += 1
+        evidence.rule[y] = -1
+        evidence.other_paths[y] = 0.0
+        for i in range(BEST):
+            evidence.paths[y, i] = 0.0
+            evidence.constants[y, i] = 0.0
+
+
+@kernel_function
+def _insert(best, c):
+    """Put c among the best confidences; what falls out of them comes back."""
+    last = best[BEST - 1]
+    if c <= last:
+        return c
+    i = BEST - 1
+    while i > 0 and best[i - 1] < c:
+        best[i] = best[i - 1]
+        i -= 1
+    best[i] = c
+    return last
+
+
+@kernel_function
+def _name_by_path(evidence, question, rule, y, c):
+    """A path of confidence c leads to y; it counts once, however many walks there are."""
+    _reach(evidence, question, y)
+    if evidence.rule[y] != rule:
+        evidence.rule[y] = rule
+        evidence.other_paths[y] += _surprise(_insert(evidence.paths[y], c))
+
+
+class _Frontier(NamedTuple):
+    """The entities that two steps lead to, each once."""
+
+    entity: Any  # int64
+    middle: Any  # int64: the one entity in the middle, −1 where there are several
+    count: Any  # int64, one number: how many
+    walk: Any  # int64, per entity: the walk that last reached it
+    place: Any  # int64, per entity: where it stands
+
+
+@kernel_function
+def _two_steps(edges, frontier, walk, x, first, second, hub):
+    """Find the entities that are reached from x over its group ``first`` along ``second``."""
+    frontier.count[0] = 0
+    for i in range(edges.group_start[first], edges.group_start[first + 1]):
+        z = edges.neighbours[i]
+        if degree(edges, z) > hub:
+            continue
+        group = find_group(edges, z, second)
+        if group < 0:
+            continue
+        for j in range(edges.group_start[group], edges.group_start[group + 1]):
+            y = edges.neighbours[j]
+            if y == x:
+                continue
+            if frontier.walk[y] == walk:
+                frontier.middle[frontier.place[y]] = -1
+            else:
+                count = frontier.count[0]
+                frontier.walk[y], frontier.place[y] = walk, count
+                frontier.entity[count], frontier.middle[count] = y, z
+                frontier.count[0] = count + 1
+
+
+@kernel_function
+def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
+    """Walk from x along all paths of a directed relation; those that begin alike stand together."""
+    first, group = -1, np.int64(-1)
+    second = -1
+    for p in range(tables.path_start[directed], tables.path_start[directed + 1]):
+        d1, d2, d3 = tables.paths[p, 0], tables.paths[p, 1], tables.paths[p, 2]
+        if d1 != first:
+            first, second = d1, -1
+            group = find_group(edges, x, d1)
+        if group < 0:
+            continue
+        c = tables.path_confidence[p]
+        if d2 < 0:
+            for i in range(edges.group_start[group], edges.group_start[group + 1]):
+                _name_by_path(evidence, question, p, edges.neighbours[i], c)
+            continue
+        if d2 != second:
+            second = d2
+            walk = frontier.walk[frontier.walk.shape[0] - 1] + 1
+            frontier.walk[frontier.walk.shape[0] - 1] = walk
+            _two_steps(edges, frontier, walk, x, group, d2, hub)
+        for k in range(frontier.count[0]):
+            z2 = frontier.entity[k]
+            if d3 < 0:
+                _name_by_path(evidence, question, p, z2, c)
+                continue
+            if degree(edges, z2) > hub:
+                continue
+            last = find_group(edges, z2, d3)
+            if last < 0:
+                continue
+            for j in range(edges.group_start[last], edges.group_start[last + 1]):
+                y = edges.neighbours[j]
+                if y != x and y != frontier.middle[k]:
+                    _name_by_path(evidence, question, p, y, c)
+
+
+@kernel_function
+def _apply_body(edges, tables, evidence, question, x, directed, body):
+    """x has ``body``: name the c of all rules e(X, c) ← body, e being ``directed``."""
+    n_groups = edges.group_relation.shape[0]
+    first, last = tables.body_start[directed], tables.body_start[directed + 1]
+    i = first + np.searchsorted(tables.body[first:last], body)
+    while i < last and tables.body[i] == body:
+        c = tables.body_answer[i]
+        own = body == n_groups + directed  # then the fact itself is no evidence
+        if own:
+            group = find_group(edges, x, directed)
+            single = edges.group_start[group + 1] - edges.group_start[group] == 1
+            own = single and edges.neighbours[edges.group_start[group]] == c
+        if c != x and not own:
+            _reach(evidence, question, c)
+            _insert(evidence.constants[c], tables.body_confidence[i])
+        i += 1
+
+
+@kernel_function
+def _apply_constants(
+    edges, reverse, tables, by_relation, evidence, question, x, directed, n_relations, hub
+):
+    """Rules with constants: x as the X of a head, and x as the c of a head."""
+    n_groups = edges.group_relation.shape[0]
+    if tables.body_start[directed] < tables.body_start[directed + 1] and degree(edges, x) <= hub:
+        for g in range(edges.groups[x], edges.groups[x + 1]):
+            own = n_groups + edges.group_relation[g]
+            _apply_body(edges, tables, evidence, question, x, directed, own)
+            for i in range(edges.group_start[g], edges.group_start[g + 1]):
+                _apply_body(edges, tables, evidence, question, x, directed, reverse[i])
+    head = find_group(edges, x, directed)
+    if head < 0:
+        return
+    entities, offsets = by_relation
+    k = np.searchsorted(tables.head, head)
+    while k < tables.head.shape[0] and tables.head[k] == head:
+        body, trust = tables.head_body[k], tables.head_confidence[k]
+        k += 1
+        if body < n_groups:
+            start, stop = edges.group_start[body], edges.group_start[body + 1]
+        else:
+            start, stop = offsets[body - n_groups], offsets[body - n_groups + 1]
+        if stop - start > hub:
+            continue
+        # The X of the head have it along the inverse of ``directed``.
+        own = body == n_groups + inverse(directed, n_relations)
+        for i in range(start, stop):
+            y = np.int64(edges.neighbours[i]) if body < n_groups else np.int64(entities[i])
+            if y == x:
+                continue
+            if own:
+                group = find_group(edges, y, inverse(directed, n_relations))
+                single = edges.group_start[group + 1] - edges.group_start[group] == 1
+                if single and edges.neighbours[edges.group_start[group]] == x:
+                    continue
+            _reach(evidence, question, y)
+            _insert(evidence.constants[y], trust)
+
+
+@kernel_function
+def _summed_up(evidence, y, values):
+    """The features of a candidate but for its frequency."""
+    paths, constants = evidence.paths[y], evidence.constants[y]
+    values[:] = 0.0
+    if paths[0] > 0:
+        values[0] = np.log(max(paths[0] / _LEAST, 1.0))
+        values[1] = _surprise(paths[0])
+        values[3] = evidence.other_paths[y]
+    if constants[0] > 0:
+        values[4] = np.log(max(constants[0] / _LEAST, 1.0))
+        values[5] = _surprise(constants[0])
+    for i in range(1, BEST):
+        values[2] += _surprise(paths[i])
+        values[6] += _surprise(constants[i])
+
+
+class Walker(NamedTuple):
+    """What the loops need of a graph and its rules."""
+
+    edges: Any
+    reverse: Any  # of each edge (X, s, d), the group of d along the inverse of s
+    tables: Any
+    by_relation: Any  # the entities with an edge along each directed relation, and their starts
+    n_relations: Any
+    hub: Any
+
+
+@kernel_function
+def _new_marks(n):
+    """Evidence and frontier for a graph of n entities."""
+    evidence = _Evidence(
+        np.full(n, -1, dtype=np.int64),
+        np.full(n, -1, dtype=np.int64),
+        np.empty(n, dtype=np.int32),
+        np.zeros(1, dtype=np.int64),
+        np.empty((n, BEST)),
+        np.empty((n, BEST)),
+        np.empty(n),
+    )
+    frontier = _Frontier(
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.zeros(n + 1, dtype=np.int64),  # the last one counts the walks
+        np.empty(n, dtype=np.int64),
+    )
+    return evidence, frontier
+
+
+@kernel_function
+def _ask(walker, evidence, frontier, question, x, directed):
+    """Collect the evidence for all candidates of a question."""
+    edges, tables, hub = walker.edges, walker.tables, walker.hub
+    evidence.count[0] = 0
+    _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub)
+    _apply_constants(
+        edges,
+        walker.reverse,
+        tables,
+        walker.by_relation,
+        evidence,
+        question,
+        x,
+        directed,
+        walker.n_relations,
+        hub,
+    )
+
+
+@kernel
+def score_questions(walker, given, directed, weights, out):
+    """out[s, i, y] += weights[s, i] · features of candidate y for question i.
+
+    Question i gives the entity given[i] and asks for what it has along directed[i].
+    """
+    evidence, frontier = _new_marks(walker.edges.groups.shape[0] - 1)
+    tables = walker.tables
+    sums, count, width = weights.shape
+    values = np.empty(width)
+    last = width - 1
+    for i in range(count):
+        d = directed[i]
+        for f in range(tables.frequency_start[d], tables.frequency_start[d + 1]):
+            y = tables.frequency_entity[f]
+            for s in range(sums):
+                out[s, i, y] += weights[s, i, last] * tables.frequency[f]
+        _ask(walker, evidence, frontier, i, given[i], d)
+        for k in range(evidence.count[0]):
+            y = evidence.named[k]
+            _summed_up(evidence, y, values)
+            for s in range(sums):
+                total = 0.0
+                for f in range(last):
+                    total += weights[s, i, f] * values[f]
+                out[s, i, y] += total
+
+
+@kernel
+def name_candidates(walker, given, directed, weights):
+    """The candidates that rules name: rows (question, candidate), and what they say of each.
+
+    That is weights[i] · features, but for the frequency, which all candidates have.
+    """
+    evidence, frontier = _new_marks(walker.edges.groups.shape[0] - 1)
+    values = np.empty(weights.shape[1])
+    places, said, found = np.empty((1 << 10, 2), dtype=np.int64), np.empty(1 << 10), 0
+    for i in range(given.shape[0]):
+        _ask(walker, evidence, frontier, i, given[i], directed[i])
+        while found + evidence.count[0] > said.shape[0]:
+            places = np.concatenate((places, np.empty_like(places)))
+            said = np.concatenate((said, np.empty_like(said)))
+        for k in range(evidence.count[0]):
+            y = evidence.named[k]
+            _summed_up(evidence, y, values)
+            places[found, 0], places[found, 1], said[found] = i, y, 0.0
+            for f in range(weights.shape[1] - 1):
+                said[found] += weights[i, f] * values[f]
+            found += 1
+    return places[:found].copy(), said[:found].copy()

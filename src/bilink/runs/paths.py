@@ -1,0 +1,241 @@
+"""The run of a path model: rules are mined, weighed on validation, and used like any model."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bilink._random import Stream, generator
+from bilink._text import counted
+from bilink.data.graph import Graph
+from bilink.data.loading import load_graph
+from bilink.ensembles.aggregation import check_aggregation, fit_aggregation
+from bilink.errors import ConfigError, RunError
+from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
+from bilink.models.model import Model
+from bilink.paths.mining import mine
+from bilink.paths.model import NAME, PathModel, load_paths, save_paths
+from bilink.paths.rules import MiningConfig
+from bilink.paths.scorer import PathScorer, fixed_weights
+from bilink.queries.rules import RuleReader
+from bilink.runs.folder import RunFolder
+from bilink.runs.run import Run
+
+Say = Callable[[str], None]
+_PREVIEWED = 500  # validation triples
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathConfig:
+    """What is needed to repeat a run of paths."""
+
+    data: Mapping[str, Any]  # the arguments of load_graph
+    fingerprint: str  # of the graph
+    mining: MiningConfig
+    aggregation: str = "auto"
+    model: str = NAME
+
+
+class PathRun(Run):
+    """Rules of a graph, weighed: query it, evaluate it, read its rules."""
+
+    def __init__(
+        self, graph: Graph, model: PathModel, config: PathConfig, path: Path | None = None
+    ):
+        self.graph, self.model, self.config, self.path = graph, model, config, path
+
+    @property
+    def scorer(self) -> PathScorer:
+        """What ranks and answers."""
+        return self.model.scorer
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        """Nothing is embedded."""
+        return {}
+
+    @property
+    def path_models(self) -> Mapping[str, PathModel]:
+        """The one path model."""
+        return {NAME: self.model}
+
+    def write(self, folder: RunFolder) -> None:
+        """Write all files of the run to its folder."""
+        folder.begin(self.graph)
+        save_paths(self.model, folder.model)
+        self._write_calibrations(folder)
+        folder.write_sections(
+            data={**self.config.data, "fingerprint": self.config.fingerprint},
+            model={"name": NAME},
+            paths={**self.config.mining.to_dict(), "aggregation": self.config.aggregation},
+        )
+        self.path = folder.path
+
+    def __repr__(self) -> str:
+        return f"Run({self.model!r} of {self.graph.name!r})"
+
+
+def train_paths(
+    data: Graph | str | Path,
+    options: Mapping[str, Any] | None = None,
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    calibrate: bool = True,
+    threads: int | None = None,
+    say: Say = lambda text: None,
+    progress: Callable[[int], None] | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> PathRun:
+    """Mine the rules of ``data`` and weigh them on its validation split.
+
+    ``options`` are those of ``MiningConfig``, and ``aggregation``.  With ``out``, the run is kept
+    in that folder.  ``source`` says where a graph was read from.
+    """
+    mining, aggregation = split_options(options or {})
+    graph = data if isinstance(data, Graph) else load_graph(data)
+    source = source or {"source": graph.name if isinstance(data, Graph) else str(data)}
+    config = PathConfig(
+        data=source, fingerprint=graph.fingerprint, mining=mining, aggregation=aggregation
+    )
+    folder = RunFolder(out) if out is not None else None
+    with folder.created(force) if folder else nullcontext():  # before the work is done in vain
+        run = PathRun(graph, _mined(graph, config, threads, say, progress), config)
+        if calibrate:
+            run.calibrate_if_possible()
+        if folder:
+            run.write(folder)
+    return run
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[MiningConfig, str]:
+    """The options of mining, and the aggregation, checked."""
+    given = dict(options)
+    aggregation = str(given.pop("aggregation", "auto"))
+    check_aggregation(aggregation)
+    return MiningConfig().with_options(given), aggregation
+
+
+def _mined(
+    graph: Graph,
+    config: PathConfig,
+    threads: int | None,
+    say: Say,
+    progress: Callable[[int], None] | None,
+) -> PathModel:
+    if not len(graph.train):
+        raise ConfigError(f"graph {graph.name!r} has no training triples to mine")
+    started = time.perf_counter()
+    rules = mine(graph, config.mining, threads=threads, progress=progress)
+    hubs = f"; {rules.hubs:,} hubs are not crossed" if rules.hubs else ""
+    say(
+        f"{len(rules.paths):,} paths and {len(rules.constants):,} rules with constants "
+        f"in {time.perf_counter() - started:.1f} s{hubs}"
+    )
+    scorer = PathScorer(rules, graph, fixed_weights("max", len(graph.relations)))
+    weights, chosen = fit_aggregation(scorer, graph, config.aggregation, seed=config.mining.seed)
+    say(f"weighed on {len(graph.valid):,} validation triples")
+    return PathModel(rules, weights, chosen, graph)
+
+
+@dataclass(frozen=True)
+class PathPreview:
+    """What a graph gives away before anything is trained: what short paths alone reach."""
+
+    paths: int  # rules of one and two steps
+    triples: int  # validation triples that were ranked
+    mrr: float | None  # of the best rule, filtered by train and valid; None without valid
+    hits10: float | None
+    seconds: float
+    given_away: list[dict[str, Any]]  # relations whose facts follow from those of another one
+
+    def sentences(self) -> list[str]:
+        """For people."""
+        lines = []
+        if self.mrr is not None:
+            lines.append(
+                f"paths alone, counted in {self.seconds:.1f} s: validation MRR {self.mrr:.3f}, "
+                f"Hits@10 {self.hits10:.3f} on {self.triples:,} triples"
+            )
+        if self.given_away:
+            first = self.given_away[0]
+            others = len(self.given_away) - 1
+            more = f", and {counted(others, 'more relation')} likewise" if others else ""
+            lines.append(
+                f"given away: {first['share']:.0%} of {first['relation']!r} follow from "
+                f"{first['rule']}{more}"
+            )
+        return lines
+
+
+def preview_paths(graph: Graph) -> PathPreview:
+    """Count paths of one and two steps, and rank some validation triples by the best rule."""
+    started = time.perf_counter()
+    rules = mine(graph, MiningConfig(length=2, constants=False))
+    scorer = PathScorer(rules, graph, fixed_weights("max", len(graph.relations)))
+    random = generator(0, Stream.VALIDATION)
+    sample = graph.valid[random.permutation(len(graph.valid))[:_PREVIEWED]]
+    found: dict[str, float] = {}
+    if len(sample):
+        options: dict[str, Any] = {"filter": VALIDATION_FILTER, "triples": sample}
+        found = rank_entities(scorer, graph, "valid", **options).metrics()
+    model = PathModel(rules, scorer.weights, {}, graph)
+    return PathPreview(
+        paths=len(rules.paths),
+        triples=len(sample),
+        mrr=found.get("mrr"),
+        hits10=found.get("hits@10"),
+        seconds=time.perf_counter() - started,
+        given_away=_given_away(model, graph),
+    )
+
+
+def _given_away(model: PathModel, graph: Graph) -> list[dict[str, Any]]:
+    """Relations most of whose facts follow from one path of one step, the most frequent first."""
+    rules, reader = model.rules, RuleReader(model, graph)
+    facts = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
+    found = []
+    for relation in np.argsort(-facts, kind="stable").tolist():
+        for i in rules.of_relation(relation):
+            support = rules.path_counts[i, 0]
+            if (
+                rules.paths[i, 2] < 0
+                and min(rules.path_confidence[i], support / facts[relation]) > 0.5
+            ):
+                rule = reader.path(i, [])
+                found.append(
+                    {
+                        "relation": rule.relation,
+                        "rule": f"{rule.head} ← {rule.body}",
+                        "confidence": rule.confidence,
+                        "share": float(support / facts[relation]),
+                    }
+                )
+                break
+    return found
+
+
+def read_paths(folder: RunFolder) -> PathRun:
+    """Read a run of paths from its folder."""
+    sections = folder.read_sections()
+    graph = folder.read_graph()
+    try:
+        options, data = dict(sections["paths"]), dict(sections["data"])
+        if data.pop("fingerprint") != graph.fingerprint:
+            raise ValueError("its graph is another one")
+        aggregation = options.pop("aggregation")
+        config = PathConfig(
+            data=data,
+            fingerprint=graph.fingerprint,
+            mining=MiningConfig(**options),
+            aggregation=aggregation,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise RunError(f"{folder.path} is damaged: {error}") from None
+    if not folder.model.exists():
+        raise RunError(f"{folder.path} has no model.safetensors; mine its rules again")
+    return PathRun(graph, load_paths(folder.model, graph), config, folder.path)
