@@ -59,16 +59,17 @@ def slow_features(graph, rules, side, given, relation):
     out = np.zeros((len(FEATURES), n))
     column = 2 if side == "tail" else 0
     for y in range(n):
-        for place, found in ((0, paths[y]), (4, constants[y])):
-            found = sorted(found, reverse=True)
-            if found:
-                out[place, y] = np.log(max(found[0] / 1e-4, 1))
-                out[place + 1, y] = -np.log(1 - found[0])
-                out[place + 2, y] = -np.log(1 - np.array(found[1:5])).sum()
-                if place == 0:
-                    out[3, y] = -np.log(1 - np.array(found[5:])).sum()
+        rules, of_paths, of_constants = (
+            -np.log(1 - np.sort(found)[::-1])
+            for found in (paths[y] + constants[y], paths[y], constants[y])
+        )
+        if len(rules):
+            out[0, y] = np.log(max((1 - np.exp(-rules[0])) / 1e-4, 1))
+        for place, found in ((1, rules), (3, of_paths), (6, of_constants)):
+            out[place, y], out[place + 1, y] = found[:1].sum(), found[1:5].sum()
+        out[5, y] = of_paths[5:].sum()
         facts = {tuple(row) for row in graph.train.tolist() if row[0] != row[2]}
-        out[7, y] = np.log1p(sum(f[1] == relation and f[column] == y for f in facts))
+        out[8, y] = np.log1p(sum(f[1] == relation and f[column] == y for f in facts))
     return out
 
 

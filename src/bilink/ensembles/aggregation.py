@@ -23,7 +23,7 @@ from bilink.models.scorer import SIDES, Side
 from bilink.paths.scorer import AGGREGATIONS, PathScorer, fixed_weights
 from bilink.paths.walking import FEATURES
 
-Aggregation = Literal["auto", "learnt", "max", "noisy-or"]
+Aggregation = Literal["auto", "learnt", "max", "sum", "noisy-or"]
 LEARNT = "learnt"
 _TRIPLES = 10_000  # that weights are learnt on, at most
 _BYTES = 32 * 2**20  # of scores at once, in each thread

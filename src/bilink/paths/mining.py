@@ -27,11 +27,12 @@ from bilink.paths.rules import NONE, STEPS, MiningConfig, Rules, confidence
 
 Progress = Callable[[int], None]
 
-# Paths of three steps, for an effort of 1.
+# Paths of three steps, for an effort of 1; with fewer than _MANY relations there is more for each.
 _STEPS = 400_000_000  # neighbours that are looked at to find bodies, of all relations together
 _BODIES = 300  # of a relation that are counted
 _STARTS = 400  # that a body is counted on
 _WALKS = 20_000  # steps after which no further start is walked from
+_MANY, _MOST = 100, 8.0
 
 
 def mine(
@@ -136,7 +137,10 @@ class _Miner:
         """Paths of three steps, found and counted on samples."""
         config, graph = self._config, self._graph
         budget = int(config.effort * _STEPS / max(self._k, 1))
-        most = max(1, int(config.effort * _BODIES))
+        effort = config.effort * min(max(_MANY / max(self._k, 1), 1.0), _MOST)
+        most, starts_of_body, walks = (
+            max(1, int(effort * size)) for size in (_BODIES, _STARTS, _WALKS)
+        )
 
         def work(relation: int) -> np.ndarray:
             random = generator(config.seed, Stream.PATH_FACTS, relation)
@@ -154,8 +158,8 @@ class _Miner:
                     bodies[mine],
                     starts,
                     config.hub,
-                    max(1, int(config.effort * _STARTS)),
-                    max(1, int(config.effort * _WALKS)),
+                    starts_of_body,
+                    walks,
                     part,
                 )
                 counts[mine] = part

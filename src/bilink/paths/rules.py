@@ -36,7 +36,7 @@ class MiningConfig:
     confidence: float = _option(0.001, "of a rule, at least", 0, 1)
     prior: float = _option(5.0, "pairs without the head that are added to every body")
     per_relation: int = _option(1000, "paths that are kept of a relation, the best ones", 1)
-    per_constant: int = _option(30, "rules with constants that are kept of a head", 1)
+    per_constant: int = _option(50, "rules with constants that are kept of a head", 1)
     hub: int = _option(3000, "entities with more edges are not crossed", 1)
     effort: float = _option(1.0, "how much is sampled for paths of three steps", 0, 1e6)
     seed: int = _option(0, "of the samples")
@@ -76,7 +76,7 @@ def option_help() -> list[tuple[str, str, str]]:
         (each.name, str(each.default).lower(), each.metadata["help"])
         for each in fields(MiningConfig)
     ]
-    choice = "how rules are aggregated: auto, learnt, max or noisy-or"
+    choice = "how rules are aggregated: auto, learnt, max, sum or noisy-or"
     return [*rows, ("aggregation", "auto", choice)]
 
 

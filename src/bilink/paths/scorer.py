@@ -6,9 +6,10 @@ indicator of a body as a sparse matrix S over pairs of entities, each feature is
 eₕᵀ S eₜ over basis vectors: RESCAL with A = I, the paper's universality construction.  The score is
 their weighted sum.  Which aggregation of rules it is, the weights say:
 
-    the best rule (max+)          the confidence of the best rule; ties by the other rules
-    noisy-or of the best five     the sum of −log(1 − c) of the best five
-    learnt                        what predicts held-out facts best (``ensembles.aggregation``)
+    max (max+)        the confidence of the best rule; ties by the other rules
+    sum               −log(1 − c) of the best path and of the best rule with constants
+    noisy-or          the same of the best five of each kind
+    learnt            what predicts held-out facts best (``ensembles.aggregation``)
 
 Weights are not negative, so that no rule speaks against a candidate that it names.
 """
@@ -28,8 +29,9 @@ from bilink.paths.walking import FEATURES, Tables, Walker, name_candidates, scor
 
 # Fixed weights: what is known without learning.  Small ones settle ties.
 AGGREGATIONS: dict[str, tuple[float, ...]] = {
-    "max": (0, 1, 1e-3, 1e-4, 0, 1, 1e-3, 1e-5),
-    "noisy-or": (0, 1, 1, 0, 0, 1, 1, 1e-5),
+    "max": (0, 1, 1e-3, 0, 0, 1e-5, 0, 0, 1e-5),
+    "sum": (0, 0, 0, 1, 1e-3, 1e-4, 1, 1e-3, 1e-5),
+    "noisy-or": (0, 0, 0, 1, 1, 0, 1, 1, 1e-5),
 }
 
 Weights = Mapping[Side, np.ndarray]  # for each side, one row per relation, one column per feature

@@ -8,16 +8,17 @@ from bilink._jit import kernel, kernel_function
 from bilink.paths.adjacency import degree, find_group, inverse
 
 FEATURES = (
-    "best path, log c",
-    "best path, −log(1 − c)",
+    "best rule, log c",
+    "best rule, −log(1 − c)",
+    "next four rules",
+    "best path",
     "next four paths",
     "other paths",
-    "best constant, log c",
-    "best constant, −log(1 − c)",
+    "best constant",
     "next four constants",
     "frequency",
-)
-BEST_PATH, BEST_CONSTANT = 1, 5  # features that are largest for the most confident rule
+)  # sums of −log(1 − c), unless they say otherwise
+BEST_RULE = 1  # the feature that is largest for the most confident rule
 BEST = 5  # rules of a kind that count for themselves
 _LEAST = 1e-4  # confidence at which log c is taken to be 0
 _CERTAIN = 1e-6  # 1 − c is at least that
@@ -52,6 +53,7 @@ class _Evidence(NamedTuple):
     named: Any  # int32: the candidates in the order in which they were named
     count: Any  # int64, one number: how many
     # Per entity: the confidences of the best rules of a kind, best first, and what the others add.
+    rules: Any  # float64, (n, BEST): of any kind
     paths: Any  # float64, (n, BEST)
     constants: Any  # float64, (n, BEST)
     other_paths: Any  # float64
@@ -73,6 +75,7 @@ def _reach(evidence, question, y):
         evidence.rule[y] = -1
         evidence.other_paths[y] = 0.0
         for i in range(BEST):
+            evidence.rules[y, i] = 0.0
             evidence.paths[y, i] = 0.0
             evidence.constants[y, i] = 0.0
 
@@ -92,11 +95,20 @@ def _insert(best, c):
 
 
 @kernel_function
+def _name_by_constant(evidence, question, y, c):
+    """A rule with constants of confidence c names y."""
+    _reach(evidence, question, y)
+    _insert(evidence.rules[y], c)
+    _insert(evidence.constants[y], c)
+
+
+@kernel_function
 def _name_by_path(evidence, question, rule, y, c):
     """A path of confidence c leads to y; it counts once, however many walks there are."""
     _reach(evidence, question, y)
     if evidence.rule[y] != rule:
         evidence.rule[y] = rule
+        _insert(evidence.rules[y], c)
         evidence.other_paths[y] += _surprise(_insert(evidence.paths[y], c))
 
 
@@ -186,8 +198,7 @@ def _apply_body(edges, tables, evidence, question, x, directed, body):
             single = edges.group_start[group + 1] - edges.group_start[group] == 1
             own = single and edges.neighbours[edges.group_start[group]] == c
         if c != x and not own:
-            _reach(evidence, question, c)
-            _insert(evidence.constants[c], tables.body_confidence[i])
+            _name_by_constant(evidence, question, c, tables.body_confidence[i])
         i += 1
 
 
@@ -228,25 +239,23 @@ def _apply_constants(
                 single = edges.group_start[group + 1] - edges.group_start[group] == 1
                 if single and edges.neighbours[edges.group_start[group]] == x:
                     continue
-            _reach(evidence, question, y)
-            _insert(evidence.constants[y], trust)
+            _name_by_constant(evidence, question, y, trust)
 
 
 @kernel_function
 def _summed_up(evidence, y, values):
     """The features of a candidate but for its frequency."""
-    paths, constants = evidence.paths[y], evidence.constants[y]
+    rules, paths, constants = evidence.rules[y], evidence.paths[y], evidence.constants[y]
     values[:] = 0.0
-    if paths[0] > 0:
-        values[0] = np.log(max(paths[0] / _LEAST, 1.0))
-        values[1] = _surprise(paths[0])
-        values[3] = evidence.other_paths[y]
-    if constants[0] > 0:
-        values[4] = np.log(max(constants[0] / _LEAST, 1.0))
-        values[5] = _surprise(constants[0])
+    values[0] = np.log(max(rules[0] / _LEAST, 1.0))
+    values[1] = _surprise(rules[0])
+    values[3] = _surprise(paths[0])
+    values[5] = evidence.other_paths[y]
+    values[6] = _surprise(constants[0])
     for i in range(1, BEST):
-        values[2] += _surprise(paths[i])
-        values[6] += _surprise(constants[i])
+        values[2] += _surprise(rules[i])
+        values[4] += _surprise(paths[i])
+        values[7] += _surprise(constants[i])
 
 
 class Walker(NamedTuple):
@@ -268,6 +277,7 @@ def _new_marks(n):
         np.full(n, -1, dtype=np.int64),
         np.empty(n, dtype=np.int32),
         np.zeros(1, dtype=np.int64),
+        np.empty((n, BEST)),
         np.empty((n, BEST)),
         np.empty((n, BEST)),
         np.empty(n),

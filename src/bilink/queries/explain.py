@@ -17,7 +17,7 @@ from bilink.evaluation.ranks import rank_triples
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.paths.model import PathModel
-from bilink.paths.walking import BEST_CONSTANT, BEST_PATH
+from bilink.paths.walking import BEST_RULE
 from bilink.queries.answers import check_count
 from bilink.queries.rules import Fact, Rule, RuleReader
 
@@ -201,8 +201,7 @@ def _named(
 ) -> list[int]:
     """The answers that are no facts and that rules are surest of."""
     asked = model.scorer.queries(side, np.array([given]), np.array([relation]))
-    features = model.scorer.features(asked)[:, 0]
-    trust = np.maximum(features[BEST_PATH], features[BEST_CONSTANT])
+    trust = model.scorer.features(asked)[BEST_RULE, 0]
     trust[known[side].of_query(int(given), int(relation))] = 0
     order = np.argsort(-trust, kind="stable")[:k]
     return [int(i) for i in order if trust[i] > 0]

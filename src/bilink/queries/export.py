@@ -35,11 +35,16 @@ class Vectors:
 
     def __post_init__(self) -> None:
         if not self.scorer.is_product:
-            what = "L1 or rules" if self.scorer.readout is None else "a mean of probabilities"
+            what = self._kind()
             raise ConfigError(
                 f"the scores are no inner products ({what}), so there are no vectors to export; "
                 "take another model, for example transe, or another way to combine"
             )
+
+    def _kind(self) -> str:
+        if self.scorer.readout is not None:
+            return "a mean of probabilities"
+        return "L1" if not self.scorer.form.is_product else "rules add to them"
 
     @property
     def names(self) -> tuple[str, ...]:
