@@ -113,7 +113,7 @@ def test_what_a_graph_gives_away(atlas):
     found = preview_paths(atlas)
     assert {"borders", "has capital"} <= {row["relation"] for row in found.given_away}
     assert 0 < found.mrr < 1
-    assert "paths alone" in found.sentences()[0]
+    assert "short paths alone" in found.sentences()[0]
 
 
 def test_commands(tmp_path):

@@ -158,7 +158,7 @@ class PathPreview:
         lines = []
         if self.mrr is not None:
             lines.append(
-                f"paths alone, counted in {self.seconds:.1f} s: validation MRR {self.mrr:.3f}, "
+                f"short paths alone, counted and not trained: validation MRR {self.mrr:.3f}, "
                 f"Hits@10 {self.hits10:.3f} on {self.triples:,} triples"
             )
         if self.given_away:
