@@ -7,12 +7,12 @@ ranks held-out answers best is taken.  All of it is done on the validation split
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
 from bilink._random import Stream, generator
-from bilink._threads import cores
 from bilink.data.graph import COLUMNS, Graph
 from bilink.data.index import known_answers
 from bilink.ensembles.fitting import compare_answers
@@ -59,82 +59,76 @@ def fit_aggregation(
         return fixed_weights(aggregation, k), {side: [aggregation] * k for side in SIDES}
     random = generator(seed, Stream.ENSEMBLE_SAMPLE)
     triples = graph.valid[random.permutation(len(graph.valid))[:_TRIPLES]]
-    half = np.arange(len(triples)) % 2
-    weights: dict[Side, np.ndarray] = {}
-    chosen: dict[Side, list[str]] = {}
-    for side in SIDES:
-        comparisons = _compare(scorer, graph, triples, side, seed, progress)
-        learnt = fit_weights(comparisons, k, seed=seed).weights
-        weights[side], chosen[side] = learnt, [LEARNT] * k
-        if aggregation == LEARNT or len(triples) < 2 * _FEW:
-            continue
+    job = _Fit(scorer, graph, triples, aggregation, seed, progress)
+    with ThreadPoolExecutor(len(SIDES)) as pool:  # the kernels run without Python's lock
+        sides = dict(zip(SIDES, pool.map(job.side, SIDES), strict=True))
+    return (
+        {side: weights for side, (weights, _) in sides.items()},
+        {side: names for side, (_, names) in sides.items()},
+    )
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What weights are fitted to."""
+
+    scorer: PathScorer
+    graph: Graph
+    triples: np.ndarray
+    aggregation: str
+    seed: int
+    progress: Callable[[int], None] | None
+
+    def side(self, side: Side) -> tuple[np.ndarray, list[str]]:
+        """The weights of one side, and the aggregation of each relation."""
+        k, relations = len(self.graph.relations), self.triples[:, 1]
+        comparisons = self._compare(side)
+        fit = fit_weights(comparisons, k, seed=self.seed)
+        if self.aggregation == LEARNT or len(relations) < 2 * _FEW:
+            return fit.weights, [LEARNT] * k
         choices = {name: fixed_weights(name, k)[side] for name in AGGREGATIONS}
-        tried = [row[triples[:, 1]] for row in choices.values()]
+        tried = [row[relations] for row in choices.values()]
+        half = np.arange(len(relations)) % 2
         crossed = np.empty_like(tried[0])  # each half by the weights of the other
         for i in range(2):
-            fitted = fit_weights(_part(comparisons, half != i), k, seed=seed).weights
-            crossed[half == i] = fitted[triples[half == i, 1]]
-        gains = _gains(scorer, graph, triples, side, np.stack([*tried, crossed]), progress)
-        choices[LEARNT] = learnt
-        sums = np.stack([np.bincount(triples[:, 1], gain, k) for gain in gains])
+            part = _part(comparisons, half != i)
+            other = fit_weights(part, k, shrinkage=fit.shrinkage, seed=self.seed).weights
+            crossed[half == i] = other[relations[half == i]]
+        gains = self._gains(side, np.stack([*tried, crossed]))
+        choices[LEARNT] = fit.weights
+        sums = np.stack([np.bincount(relations, gain, k) for gain in gains])
         sums += _FEW * gains.mean(axis=1, keepdims=True)
-        best = sums.argmax(axis=0)
-        names = list(choices)
-        weights[side] = np.stack([choices[names[b]][r] for r, b in enumerate(best)])
-        chosen[side] = [names[b] for b in best]
-    return weights, chosen
+        names = [list(choices)[b] for b in sums.argmax(axis=0)]
+        return np.stack([choices[name][r] for r, name in enumerate(names)]), names
 
+    def _compare(self, side: Side) -> Comparisons:
+        """The features of right answers beside those of wrong ones."""
+        scorer = self.scorer
 
-def _compare(
-    scorer: PathScorer,
-    graph: Graph,
-    triples: np.ndarray,
-    side: Side,
-    seed: int,
-    progress: Callable[[int], None] | None,
-) -> Comparisons:
-    """The features of right answers beside those of wrong ones."""
+        def features(given: np.ndarray, relations: np.ndarray) -> np.ndarray:
+            return scorer.features(scorer.queries(side, given, relations))
 
-    def features(given: np.ndarray, relations: np.ndarray) -> np.ndarray:
-        return scorer.features(scorer.queries(side, given, relations))
+        return compare_answers(
+            features,
+            (len(FEATURES), scorer.n_entities, scorer.dtype.itemsize),
+            self.triples,
+            known_answers(self.graph, VALIDATION_FILTER),
+            side,
+            random_negatives=_RANDOM,
+            hard_negatives=_HARD,
+            seed=self.seed,
+            progress=self.progress,
+        )
 
-    return compare_answers(
-        features,
-        (len(FEATURES), scorer.n_entities, scorer.dtype.itemsize),
-        triples,
-        known_answers(graph, VALIDATION_FILTER),
-        side,
-        random_negatives=_RANDOM,
-        hard_negatives=_HARD,
-        seed=seed,
-        progress=progress,
-    )
-
-
-def _part(comparisons: Comparisons, where: np.ndarray) -> Comparisons:
-    return Comparisons(
-        comparisons.relations[where], comparisons.gaps[where], comparisons.log_counts
-    )
-
-
-def _gains(
-    scorer: PathScorer,
-    graph: Graph,
-    triples: np.ndarray,
-    side: Side,
-    weights: np.ndarray,
-    progress: Callable[[int], None] | None,
-) -> np.ndarray:
-    """1 / rank of each triple's ``side``, under several weights for each triple at once."""
-    given, answer = COLUMNS[side]
-    known = known_answers(graph, VALIDATION_FILTER)[side]
-    start, stop = known.spans(triples[:, given], triples[:, 1])
-    gains = np.empty((len(weights), len(triples)))
-    size = max(1, _BYTES // (len(weights) * scorer.n_entities * 4))
-    blocks = iter(range(0, len(triples), size))
-
-    def work() -> None:
-        for first in blocks:
+    def _gains(self, side: Side, weights: np.ndarray) -> np.ndarray:
+        """1 / rank of each triple's ``side``, under several weights for each triple at once."""
+        scorer, triples = self.scorer, self.triples
+        given, answer = COLUMNS[side]
+        known = known_answers(self.graph, VALIDATION_FILTER)[side]
+        start, stop = known.spans(triples[:, given], triples[:, 1])
+        gains = np.empty((len(weights), len(triples)))
+        size = max(1, _BYTES // (len(weights) * scorer.n_entities * 4))
+        for first in range(0, len(triples), size):
             rows = slice(first, first + size)
             part = triples[rows]
             scores = np.zeros((len(weights), len(part), scorer.n_entities), dtype=np.float32)
@@ -146,10 +140,12 @@ def _gains(
                 above = (row > value[:, None]).sum(axis=1)
                 level = (row == value[:, None]).sum(axis=1)
                 gains[:, first + i] = 1 / (1 + above + level / 2)
-            if progress:
-                progress(len(part))
+            if self.progress:
+                self.progress(len(part))
+        return gains
 
-    with ThreadPoolExecutor(cores()) as pool:
-        for job in [pool.submit(work) for _ in range(cores())]:
-            job.result()
-    return gains
+
+def _part(comparisons: Comparisons, where: np.ndarray) -> Comparisons:
+    return Comparisons(
+        comparisons.relations[where], comparisons.gaps[where], comparisons.log_counts
+    )
