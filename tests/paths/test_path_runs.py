@@ -103,8 +103,8 @@ def test_rules_are_read_and_explained(run, both):
     assert found.rules[0].evidence == [("Germany", "borders", "Austria")]
     assert {member.name for member in found.members} == {"complex", "p"}
     wrong = run.explain("Austria", "in country", "Peru")
-    for rival in wrong.against:
-        assert rival.rule.confidence > (wrong.rules[0].confidence if wrong.rules else 0)
+    for other in wrong.against:
+        assert other.rule.confidence > (wrong.rules[0].confidence if wrong.rules else 0)
     with pytest.raises(ConfigError, match="has no rules"):
         bilink.train("atlas", "distmult", 4, epochs=1).rules()
 

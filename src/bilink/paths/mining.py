@@ -216,4 +216,8 @@ class _Miner:
             return found
 
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(reported, items))
+            try:
+                return list(pool.map(reported, items))
+            except BaseException:  # after an error or Ctrl-C, what has not begun is left out
+                pool.shutdown(cancel_futures=True)
+                raise

@@ -4,7 +4,6 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,10 +36,6 @@ class PathModel:
     def on(self, graph: Graph) -> "PathModel":
         """The same rules on a graph with more entities or facts."""
         return replace(self, graph=graph)
-
-    def description(self) -> dict[str, Any]:
-        """As it stands in ``config.toml``."""
-        return {"model": NAME}
 
     def __repr__(self) -> str:
         return f"PathModel({self.rules!r})"

@@ -12,6 +12,7 @@ groundings do not make certainty.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -112,12 +113,12 @@ class Rules:
     constant_counts: np.ndarray  # int64, (m, 2)
     hubs: int = 0  # entities that were not crossed
 
-    @property
+    @cached_property
     def path_confidence(self) -> np.ndarray:
         """Of each path."""
         return confidence(self.path_counts, self.config.prior)
 
-    @property
+    @cached_property
     def constant_confidence(self) -> np.ndarray:
         """Of each rule with constants."""
         return confidence(self.constant_counts, self.config.prior)

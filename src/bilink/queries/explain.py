@@ -27,6 +27,7 @@ NOTE = (
     "approximate: support is how much training on a fact pulls the same way, not a test by "
     "training without it; analogies and paths are what lies near, not what the model computes"
 )
+RULES_NOTE = "a rule is followed by its confidence, and by how often it holds in training"
 
 
 class Explained(Protocol):
@@ -74,7 +75,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Rival:
+class OtherAnswer:
     """Another answer to the same question, which a rule names with more confidence."""
 
     fact: Fact
@@ -91,7 +92,7 @@ class Explanation:
     known: str | None  # the split that holds the triple
     members: list[Member]  # of an ensemble
     rules: list[Rule]  # that speak for it, with the facts that they rest on
-    against: list[Rival]  # what rules say instead
+    against: list[OtherAnswer]  # what rules say instead
     support: list[Support]
     analogies: list[Support]
     paths: list[list[Fact]]
@@ -174,25 +175,26 @@ def explain(run: Explained, head: str, relation: str, tail: str, k: int = 5) -> 
             for fact, value in zip(nearest[:k], likeness[:k], strict=True)
         ],
         paths=[[_labels(graph, fact) for fact in path] for path in _paths(triple, train)[:k]],
+        note=NOTE if models else RULES_NOTE,
     )
 
 
-def _rules(run: Explained, triple: np.ndarray, k: int) -> tuple[list[Rule], list[Rival]]:
+def _rules(run: Explained, triple: np.ndarray, k: int) -> tuple[list[Rule], list[OtherAnswer]]:
     """The rules that name the triple, and others that name another tail or head more strongly."""
     for model in run.path_models.values():
         reader = RuleReader(model, run.graph)
         found = reader.evidence(triple, k)
         least = found[0].confidence if found else 0.0
-        rivals = []
+        others = []
         for side, given in _GIVEN.items():
             for other in _named(model, run.known, side, triple[given], triple[1], k):
                 fact = triple.copy()
                 fact[2 - given] = other
                 best = reader.evidence(fact, 1)
                 if best and best[0].confidence > least:
-                    rivals.append(Rival(_labels(run.graph, fact), best[0]))
-        rivals.sort(key=lambda rival: -rival.rule.confidence)
-        return found, rivals[:k]
+                    others.append(OtherAnswer(_labels(run.graph, fact), best[0]))
+        others.sort(key=lambda answer: -answer.rule.confidence)
+        return found, others[:k]
     return [], []
 
 

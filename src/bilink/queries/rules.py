@@ -17,7 +17,6 @@ from bilink.paths.model import PathModel
 from bilink.queries.answers import check_count
 
 Fact = tuple[str, str, str]  # labels
-EXAMPLES = 1  # of a rule in a list
 _MIDDLES = ("A", "B")
 
 

@@ -120,7 +120,7 @@ class Rule(_Answer):
     evidence: list[tuple[str, str, str]]
 
 
-class Rival(_Answer):
+class OtherAnswer(_Answer):
     """Another answer, which a rule names with more confidence."""
 
     fact: tuple[str, str, str]
@@ -135,7 +135,7 @@ class Explanation(Triple):
     known: str | None  # the split that holds it
     members: list[Member]  # of an ensemble
     rules: list[Rule]
-    against: list[Rival]
+    against: list[OtherAnswer]
     support: list[Supporting]
     analogies: list[Supporting]
     paths: list[list[tuple[str, str, str]]]

@@ -38,9 +38,9 @@ const against = (rows) => rows?.length > 0 && [
     el("div", null, sentence(fact)), el("div", { class: "small" }, rule.sentence)))),
 ];
 
-export function explanation({ members: of, rules: say, against: rivals, support, analogies, paths: ways, note }) {
+export function explanation({ members: of, rules: say, against: others, support, analogies, paths: ways, note }) {
   const parts = [
-    rules(say), against(rivals), facts("Facts that hold it up", support), members(of), paths(ways), facts("Facts like it", analogies),
+    rules(say), against(others), facts("Facts that hold it up", support), members(of), paths(ways), facts("Facts like it", analogies),
   ].filter(Boolean);
   return [
     parts.length ? parts : el("p", null, "Nothing in particular speaks for it."),
