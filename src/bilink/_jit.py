@@ -31,6 +31,16 @@ def kernel_function(function: Callable[..., Any]) -> Any:
     return numba.njit(function, **_OPTIONS)
 
 
+def loop(function: Callable[..., Any]) -> Any:
+    """Compile a kernel function that makes no arrays and returns none.
+
+    Then it need not count references.  Numba counts them, atomically, wherever an array is taken
+    out of a named tuple; in a loop over entities that costs far more than the loop.
+    """
+    options: dict[str, Any] = {**_OPTIONS, "_nrt": False}
+    return numba.njit(function, **options)
+
+
 def named(name: str) -> Callable[[Callable[..., Any]], Any]:
     """The decorator ``kernel_function`` for functions that are made anew for each model.
 

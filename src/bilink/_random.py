@@ -25,6 +25,7 @@ class Stream(IntEnum):
     ENSEMBLE_DRAWS = 10  # random negatives of an ensemble's questions
     SHRINKAGE_FOLDS = 11
     PATH_FACTS = 12  # facts and starts that paths of three steps are sampled from
+    PATH_ORDER = 13  # of the paths in an epoch of PTransE
 
 
 def seeds(seed: int, stream: Stream, *more: int) -> np.random.SeedSequence:

@@ -92,6 +92,11 @@ def train(
         settings = preset or config or dim or dry_run or budget
         _train_paths(data, given, out, force, settings, columns=columns, separator=separator)
         return
+    if model is not None and model.lower() == "ptranse":
+        refused = config or dry_run or budget
+        how = {"preset": preset, "columns": columns, "separator": separator}
+        _train_ptranse(data, dim, given, out, force, refused, how)
+        return
     if model == "auto" or budget is not None:
         more = given or preset or config or dim or dry_run
         _train_auto(data, model, budget, out, force, more, columns=columns, separator=separator)
@@ -183,6 +188,35 @@ def _train_paths(
             say=complain,
             progress=advance,
             source={"source": data, **{k: v for k, v in reading.items() if v is not None}},
+        )
+    say(f"the run is in {run.path}\nnext: bilink rules {run.path}; bilink evaluate {run.path}")
+
+
+def _train_ptranse(
+    data: str | None,
+    dim: int | None,
+    given: dict[str, Any],
+    out: Path | None,
+    force: bool,
+    more: Any,
+    how: dict[str, Any],
+) -> None:
+    from bilink.errors import ConfigError
+    from bilink.runs.ptranse import prepare_ptranse
+
+    if data is None or more:
+        raise ConfigError(
+            "--model ptranse takes a graph, --dim, --preset and --set; for example: "
+            "bilink train atlas --model ptranse --set length=3"
+        )
+    made = prepare_ptranse(data, dim, given, say=complain, **how)
+    epochs = made.job.config.training.epochs
+    with stop_at_signal() as should_stop, training_bar(epochs) as on_epoch:
+        run = made.run(
+            out=out or Path("runs") / f"{made.job.graph.name}-ptranse",
+            force=force,
+            on_epoch=on_epoch,
+            should_stop=should_stop,
         )
     say(f"the run is in {run.path}\nnext: bilink rules {run.path}; bilink evaluate {run.path}")
 

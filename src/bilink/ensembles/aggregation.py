@@ -18,6 +18,7 @@ from bilink.data.index import known_answers
 from bilink.ensembles.fitting import compare_answers
 from bilink.errors import ConfigError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER
+from bilink.evaluation.ranks import question_blocks
 from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.scorer import SIDES, Side
 from bilink.paths.scorer import AGGREGATIONS, PathScorer, fixed_weights
@@ -87,14 +88,16 @@ class _Fit:
         if self.aggregation == LEARNT or len(relations) < 2 * _FEW:
             return fit.weights, [LEARNT] * k
         choices = {name: fixed_weights(name, k)[side] for name in AGGREGATIONS}
-        tried = [row[relations] for row in choices.values()]
-        half = np.arange(len(relations)) % 2
-        crossed = np.empty_like(tried[0])  # each half by the weights of the other
-        for i in range(2):
-            part = _part(comparisons, half != i)
-            other = fit_weights(part, k, shrinkage=fit.shrinkage, seed=self.seed).weights
-            crossed[half == i] = other[relations[half == i]]
-        gains = self._gains(side, np.stack([*tried, crossed]))
+        half = np.arange(len(relations)) % 2  # each half is judged by the weights of the other
+        others = [
+            fit_weights(
+                _part(comparisons, half != i), k, shrinkage=fit.shrinkage, seed=self.seed
+            ).weights
+            for i in range(2)
+        ]
+        gains = self._gains(side, np.stack([*choices.values(), *others]))
+        crossed = np.where(half == 0, gains[-2], gains[-1])
+        gains = np.stack([*gains[:-2], crossed])
         choices[LEARNT] = fit.weights
         sums = np.stack([np.bincount(relations, gain, k) for gain in gains])
         sums += _FEW * gains.mean(axis=1, keepdims=True)
@@ -121,27 +124,26 @@ class _Fit:
         )
 
     def _gains(self, side: Side, weights: np.ndarray) -> np.ndarray:
-        """1 / rank of each triple's ``side``, under several weights for each triple at once."""
+        """1 / rank of each triple's ``side``, under several weights of relations at once."""
         scorer, triples = self.scorer, self.triples
         given, answer = COLUMNS[side]
         known = known_answers(self.graph, VALIDATION_FILTER)[side]
         start, stop = known.spans(triples[:, given], triples[:, 1])
         gains = np.empty((len(weights), len(triples)))
         size = max(1, _BYTES // (len(weights) * scorer.n_entities * 4))
-        for first in range(0, len(triples), size):
-            rows = slice(first, first + size)
-            part = triples[rows]
-            scores = np.zeros((len(weights), len(part), scorer.n_entities), dtype=np.float32)
-            questions = scorer.queries(side, part[:, given], part[:, 1])
-            scorer.add_weighted(questions, np.ascontiguousarray(weights[:, rows]), scores)
-            for i, own in enumerate(part[:, answer]):
-                row, value = scores[:, i], scores[:, i, own].copy()
-                row[:, known.answers[start[first + i] : stop[first + i]]] = -1
-                above = (row > value[:, None]).sum(axis=1)
-                level = (row == value[:, None]).sum(axis=1)
-                gains[:, first + i] = 1 / (1 + above + level / 2)
+        for rows, asked, place in question_blocks(triples[:, [given, 1]], size):
+            scores = np.zeros((len(weights), len(asked), scorer.n_entities), dtype=np.float32)
+            questions = scorer.queries(side, *asked.T)
+            scorer.add_weighted(questions, np.ascontiguousarray(weights[:, asked[:, 1]]), scores)
+            for i, line in zip(rows, place, strict=True):
+                row = scores[:, line]
+                value = row[:, [triples[i, answer]]]
+                others = row[:, known.answers[start[i] : stop[i]]]  # the answer itself among them
+                above = (row > value).sum(axis=1) - (others > value).sum(axis=1)
+                level = (row == value).sum(axis=1) - (others == value).sum(axis=1)
+                gains[:, i] = 1 / (1 + above + level / 2)
             if self.progress:
-                self.progress(len(part))
+                self.progress(len(rows))
         return gains
 
 

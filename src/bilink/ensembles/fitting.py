@@ -17,6 +17,7 @@ from bilink.ensembles.mixture import MixtureScorer, Weights, check_members
 from bilink.errors import ConfigError, DataError
 from bilink.evaluation.calibration import fit_platt
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
+from bilink.evaluation.ranks import question_blocks
 from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.scorer import SIDES, Scorer, Side
 
@@ -324,14 +325,15 @@ def compare_answers(
     negatives = random_negatives + hard_negatives * features
     gaps = np.empty((len(triples), negatives, features), dtype=np.float32)
     start, stop = known[side].spans(triples[:, given], triples[:, 1])
-    order = np.argsort(triples[:, 1], kind="stable")  # a relation's parameters stay in the cache
+    threads = cores()
     size = max(1, _BYTES // (itemsize * n * features))
-    blocks = iter([order[i : i + size] for i in range(0, len(order), size)])
+    blocks = iter(question_blocks(triples[:, [given, 1]], size, threads))
 
     def work() -> None:
-        for rows in blocks:
+        for rows, asked, place in blocks:
             _fill_gaps(
-                scores(triples[rows, given], triples[rows, 1]),
+                scores(*asked.T),
+                place,
                 triples[rows, answer],
                 known[side].answers,
                 start[rows],
@@ -345,7 +347,6 @@ def compare_answers(
             if progress:
                 progress(len(rows))
 
-    threads = cores()
     with single_threaded_blas(), ThreadPoolExecutor(threads) as pool:
         for job in [pool.submit(work) for _ in range(threads)]:
             job.result()
@@ -356,18 +357,20 @@ def compare_answers(
 
 @kernel
 def _fill_gaps(
-    scores, answers, known, start, stop, random_negatives, hard_negatives, seed, rows, gaps
+    scores, place, answers, known, start, stop, random_negatives, hard_negatives, seed, rows, gaps
 ):
     """gaps[rows[i], j, m] = score of negative j − score of the answer, by member m.
 
+    The scores of question i stand in line place[i].
+
     A negative that is not to be found, because all entities are answers, is the answer itself.
     """
-    members, count, n = scores.shape
+    members, _, n = scores.shape
     random = np.array([seed], dtype=np.uint64)
     barred = np.zeros(n, dtype=np.bool_)
     best = np.empty(max(1, hard_negatives), dtype=np.int64)
-    for i in range(count):
-        answer = answers[i]
+    for i in range(answers.shape[0]):
+        answer, line = answers[i], place[i]
         barred[answer] = True
         for k in range(start[i], stop[i]):
             barred[known[k]] = True
@@ -379,14 +382,14 @@ def _fill_gaps(
             if barred[other]:
                 other = answer
             for m in range(members):
-                gaps[row, j, m] = scores[m, i, other] - scores[m, i, answer]
+                gaps[row, j, m] = scores[m, line, other] - scores[m, line, answer]
         for member in range(members):
-            found = _find_best(scores[member, i], barred, best[:hard_negatives])
+            found = _find_best(scores[member, line], barred, best[:hard_negatives])
             for j in range(hard_negatives):
                 other = best[j] if j < found else answer
-                place = random_negatives + member * hard_negatives + j
+                column = random_negatives + member * hard_negatives + j
                 for m in range(members):
-                    gaps[row, place, m] = scores[m, i, other] - scores[m, i, answer]
+                    gaps[row, column, m] = scores[m, line, other] - scores[m, line, answer]
                 if j < found:
                     barred[other] = True  # the next member names others
         # All that this question has barred is free again.

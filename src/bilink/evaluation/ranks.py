@@ -113,14 +113,7 @@ def _rank_side(
     progress: Callable[[int], None] | None,
 ) -> Ranks:
     given, answer = COLUMNS[side]
-    # By relation, so that the parameters of one stay in the cache while its queries are made, and
-    # so that triples with the same query stand together: it is scored once.
-    order = np.lexsort((triples[:, given], triples[:, 1]))
-    ordered = triples[order][:, [given, 1]]
-    firsts = np.flatnonzero((np.diff(ordered, axis=0, prepend=-1) != 0).any(axis=1))
-    size = min(size, -(-len(firsts) // threads))
-    edges = np.append(firsts[::size], len(order))
-    blocks = iter([order[i:j] for i, j in pairwise(edges)])
+    blocks = iter(question_blocks(triples[:, [given, 1]], size, threads))
     spans = known.spans(triples[:, given], triples[:, 1])
     count_candidates = _counter(scorer.exact, scorer.exact_name)
     counts = np.zeros((3, len(triples)), dtype=np.int64)
@@ -128,16 +121,14 @@ def _rank_side(
 
     def work() -> None:
         scores = np.empty((size, scorer.n_entities), dtype=scorer.dtype)
-        for rows in blocks:  # a list's iterator hands each block to one thread
+        for rows, asked, place in blocks:  # a list's iterator hands each block to one thread
             if stopped.is_set():
                 return
-            asked = triples[rows][:, [given, 1]]
-            new = (np.diff(asked, axis=0, prepend=-1) != 0).any(axis=1)
-            queries = scorer.queries(side, *asked[new].T)
-            block = scorer.query_scores(queries, scores[: np.count_nonzero(new)])
+            queries = scorer.queries(side, *asked.T)
+            block = scorer.query_scores(queries, scores[: len(asked)])
             scored = _Scored(block, scorer.tolerances(queries), *scorer.exact_rows(queries))
-            of_query, ids = np.cumsum(new) - 1, triples[rows, answer]
-            answers = _Answers(of_query, ids, spans[0][rows], spans[1][rows], rows)
+            ids = triples[rows, answer]
+            answers = _Answers(place, ids, spans[0][rows], spans[1][rows], rows)
             count_candidates(scored, answers, known.answers, counts)
             if progress:
                 progress(len(rows))
@@ -150,6 +141,31 @@ def _rank_side(
         finally:
             stopped.set()  # after an error or Ctrl-C the other threads end with their block
     return Ranks(side, *counts)
+
+
+class Block(NamedTuple):
+    """Questions that are scored together."""
+
+    rows: np.ndarray  # which ones
+    asked: np.ndarray  # (given entity, relation): the different ones among them
+    place: np.ndarray  # of each row, where it stands in ``asked``
+
+
+def question_blocks(questions: np.ndarray, size: int, threads: int = 1) -> list[Block]:
+    """Cut questions (given entity, relation) into blocks of at most ``size`` different ones.
+
+    They stand by relation, so that the parameters of one stay in the cache, and equal ones stand
+    together: they are scored once.  With several threads, each has a block.
+    """
+    order = np.lexsort((questions[:, 0], questions[:, 1]))
+    new = (np.diff(questions[order], axis=0, prepend=-1) != 0).any(axis=1)
+    firsts = np.flatnonzero(new)
+    size = max(1, min(size, -(-len(firsts) // threads)))
+    place = np.cumsum(new) - 1
+    return [
+        Block(order[i:j], questions[order[i:j]][new[i:j]], place[i:j] - place[i])
+        for i, j in pairwise(np.append(firsts[::size], len(order)))
+    ]
 
 
 class _Scored(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bilink._jit import kernel, kernel_function
+from bilink._jit import kernel, loop
 from bilink.data.graph import Graph, distinct
 
 
@@ -116,13 +116,13 @@ def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # -- kernel functions on edges ---------------------------------------------------------------------
 
 
-@kernel_function
+@loop
 def inverse(directed, n_relations):
     """A directed relation in the other direction."""
     return directed - n_relations if directed >= n_relations else directed + n_relations
 
 
-@kernel_function
+@loop
 def find_group(edges, entity, directed):
     """The group of an entity along a directed relation, −1 if there is none."""
     low, high = edges.groups[entity], edges.groups[entity + 1]
@@ -136,7 +136,7 @@ def find_group(edges, entity, directed):
     return low if found else np.int64(-1)
 
 
-@kernel_function
+@loop
 def holds(edges, group, entity):
     """Whether a group contains an entity."""
     low, high = edges.group_start[group], edges.group_start[group + 1]
@@ -149,7 +149,7 @@ def holds(edges, group, entity):
     return low < edges.group_start[group + 1] and edges.neighbours[low] == entity
 
 
-@kernel_function
+@loop
 def degree(edges, entity):
     """How many directed edges start at an entity."""
     return edges.group_start[edges.groups[entity + 1]] - edges.group_start[edges.groups[entity]]

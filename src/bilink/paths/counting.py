@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bilink._jit import kernel, kernel_function, mix
+from bilink._jit import kernel, kernel_function, loop, mix
 from bilink.paths.adjacency import degree, find_group, holds, inverse
 
 EMPTY = np.int64(-1)
@@ -47,7 +47,7 @@ def new_counts(size):
     )
 
 
-@kernel_function
+@loop
 def slot(keys, key):
     """Where a key stands, or where it would be put."""
     mask = keys.shape[0] - 1
@@ -57,36 +57,44 @@ def slot(keys, key):
     return place
 
 
-@kernel_function
+@loop
+def has_room(table, keys):
+    """Whether the table stays at most half full with so many more keys."""
+    return 2 * (table.used[0] + keys) <= table.keys.shape[0]
+
+
+@loop
 def count_key(table, key, owner):
-    """Count a key, but only once for the same owner; returns the table, which may have grown."""
+    """Count a key, but only once for the same owner; the table has room for it."""
     place = slot(table.keys, key)
     if table.keys[place] == EMPTY:
-        if 2 * (table.used[0] + 1) > table.keys.shape[0]:
-            table = grown(table)
-            place = slot(table.keys, key)
         table.keys[place] = key
         table.used[0] += 1
     if table.owners[place] != owner:
         table.owners[place] = owner
         table.counts[place] += 1
-    return table
 
 
 @kernel_function
 def grown(table):
     """The same table with twice as many places."""
     larger = new_counts(2 * table.keys.shape[0])
+    _copy_counts(table, larger)
+    return larger
+
+
+@loop
+def _copy_counts(table, larger):
+    """Put all that one table counts into an empty one."""
     for i in range(table.keys.shape[0]):
         if table.keys[i] != EMPTY:
             place = slot(larger.keys, table.keys[i])
             larger.keys[place], larger.counts[place] = table.keys[i], table.counts[i]
             larger.owners[place] = table.owners[i]
     larger.used[0] = table.used[0]
-    return larger
 
 
-@kernel_function
+@loop
 def is_kept(support, groundings, limits):
     """Whether a rule is worth keeping."""
     enough = support >= limits.support
@@ -99,6 +107,11 @@ def is_kept(support, groundings, limits):
 @kernel
 def count_single(edges, n_relations, bodies, supports):
     """bodies[d] = pairs joined by d; supports[r, d] = of these, joined by the relation r too."""
+    _count_single(edges, n_relations, bodies, supports)
+
+
+@loop
+def _count_single(edges, n_relations, bodies, supports):
     for link in range(edges.link_neighbour.shape[0]):
         for i in range(edges.link_start[link], edges.link_start[link + 1]):
             d = edges.relations[i]
@@ -125,14 +138,14 @@ class _Marks(NamedTuple):
     link: Any  # int64: the link of some x to the entity, that of this x if it is one of its own
 
 
-@kernel_function
+@loop
 def _mark_links(edges, marks, x):
     """Mark the neighbours of x."""
     for link in range(edges.links[x], edges.links[x + 1]):
         marks.link[edges.link_neighbour[link]] = link
 
 
-@kernel_function
+@loop
 def _most_seconds(edges, first, starts):
     """How many groups the second steps of one start take, at most."""
     most = 0
@@ -145,7 +158,7 @@ def _most_seconds(edges, first, starts):
     return most
 
 
-@kernel_function
+@loop
 def _list_seconds(edges, n_relations, seconds, x, first, hub):
     """Fill the lists for a start; returns how many there are.
 
@@ -173,11 +186,11 @@ def _list_seconds(edges, n_relations, seconds, x, first, hub):
     return lists
 
 
-@kernel_function
+@loop
 def _walk_second(edges, n_relations, seconds, marks, table, x, d, walk, only_forward):
-    """Walk from x along one second relation.
+    """Walk from x along one second relation; count all heads of the pairs reached.
 
-    Returns the table, with all heads of the pairs reached counted, and the number of pairs.
+    Returns the number of pairs.  The table has room for as many keys as x has edges.
     """
     entry = seconds.newest[d]
     several = seconds.before[entry] != EMPTY  # so that an entity may be reached twice
@@ -198,9 +211,9 @@ def _walk_second(edges, n_relations, seconds, marks, table, x, d, walk, only_for
                 head = edges.relations[m]
                 if head < n_relations or not only_forward:
                     key = np.int64(d) * 2 * n_relations + head
-                    table = count_key(table, key, walk * (last_link + 1) + link)
+                    count_key(table, key, walk * (last_link + 1) + link)
         entry = seconds.before[entry]
-    return table, reached
+    return reached
 
 
 @kernel
@@ -226,11 +239,12 @@ def count_double(edges, n_relations, first, starts, limits):
         for k in range(_list_seconds(edges, n_relations, seconds, x, first, limits.hub)):
             d = seconds.relations[k]
             walk += 1
+            while not has_room(table, degree(edges, x)):
+                table = grown(table)
             # A body that is its own inverse is walked from both of its ends.
-            table, reached = _walk_second(
+            bodies[d] += _walk_second(
                 edges, n_relations, seconds, marks, table, x, d, walk, d == back
             )
-            bodies[d] += reached
             seconds.newest[d] = EMPTY
     return _double_rules(table, bodies, n_relations, first, limits)
 
@@ -281,15 +295,19 @@ def close_triple(edges, n_relations, facts, hub, steps, most):
                 z = edges.neighbours[i]
                 if z != y and degree(edges, z) <= hub:
                     steps -= degree(edges, z)
-                    table = _close_from(
-                        edges, n_relations, marks, table, (x, z, y), edges.group_relation[g], f, hub
-                    )
+                    first = edges.group_relation[g]
+                    ends = (x, z, y)
+                    while not _close_from(edges, n_relations, marks, table, ends, first, f, hub):
+                        table = grown(table)  # and once more: a fact counts once
     return _most_frequent(table, 2 * n_relations, most)
 
 
-@kernel_function
+@loop
 def _close_from(edges, n_relations, marks, table, ends, first, fact, hub):
-    """Count the bodies that go on from z, along one more edge and a link of y."""
+    """Count the bodies that go on from z, along one more edge and a link of y.
+
+    Returns whether the table had room for all.
+    """
     x, z, y = ends
     width = 2 * n_relations
     first_link, last_link = edges.links[y], edges.links[y + 1]
@@ -301,9 +319,10 @@ def _close_from(edges, n_relations, marks, table, ends, first, fact, hub):
             if not first_link <= link < last_link or z2 == x or degree(edges, z2) > hub:
                 continue
             for m in range(edges.link_start[link], edges.link_start[link + 1]):
-                key = both * width + inverse(edges.relations[m], n_relations)
-                table = count_key(table, key, fact)
-    return table
+                if not has_room(table, 1):
+                    return False
+                count_key(table, both * width + inverse(edges.relations[m], n_relations), fact)
+    return True
 
 
 @kernel_function
@@ -332,16 +351,17 @@ def count_triple(edges, head, bodies, starts, hub, most_starts, most_steps, out)
     walk = np.int64(0)
     counts = np.empty(3, dtype=np.int64)  # support, groundings, steps
     for b in range(bodies.shape[0]):
+        body = bodies[b]
         counts[:] = 0
         for x in starts[:most_starts]:
             if counts[2] > most_steps:
                 break
             walk += 1
-            _walk_triple(edges, head, bodies[b], x, hub, seen, walk, counts)
+            _walk_triple(edges, head, body, x, hub, seen, walk, counts)
         out[b, 0], out[b, 1] = counts[0], counts[1]
 
 
-@kernel_function
+@loop
 def _walk_triple(edges, head, body, x, hub, seen, walk, counts):
     """Walk along one body from one start."""
     own = find_group(edges, x, head)
@@ -402,7 +422,8 @@ def count_constants(edges, n_relations, reverse, owners, heads, limits, most):
             continue
         e = inverse(edges.group_relation[head], n_relations)
         _count_bodies(edges, reverse, bodies, head, owners[head], e, limits.hub)
-        kept = _kept_bodies(edges, bodies, with_relation, e, limits)
+        kept = np.empty((bodies.found[0], 3), dtype=np.int64)
+        kept = kept[: _keep_bodies(edges, bodies, with_relation, e, limits, kept)]
         if len(kept) > most:
             confidence = kept[:, 1] / (kept[:, 2] + limits.prior)
             kept = kept[np.argsort(-confidence, kind="mergesort")[:most]]
@@ -415,7 +436,7 @@ def count_constants(edges, n_relations, reverse, owners, heads, limits, most):
     return rows[:found].copy()
 
 
-@kernel_function
+@loop
 def _count_bodies(edges, reverse, bodies, head, c, e, hub):
     """Count what the X of a head have besides it."""
     n_groups = edges.group_relation.shape[0]
@@ -435,7 +456,7 @@ def _count_bodies(edges, reverse, bodies, head, c, e, hub):
                     _count_body(bodies, reverse[j])
 
 
-@kernel_function
+@loop
 def _count_body(bodies, body):
     """One more X has a body."""
     if bodies.count[body] == 0:
@@ -444,11 +465,13 @@ def _count_body(bodies, body):
     bodies.count[body] += 1
 
 
-@kernel_function
-def _kept_bodies(edges, bodies, with_relation, e, limits):
-    """Rows (body, support, groundings) of the rules worth keeping; all counts are cleared."""
-    n_groups = edges.group_relation.shape[0]
-    rows, found = np.empty((bodies.found[0], 3), dtype=np.int64), 0
+@loop
+def _keep_bodies(edges, bodies, with_relation, e, limits, rows):
+    """Rows (body, support, groundings) of the rules worth keeping; all counts are cleared.
+
+    Returns how many there are.
+    """
+    n_groups, found = edges.group_relation.shape[0], 0
     for k in range(bodies.found[0]):
         body = bodies.touched[k]
         support = bodies.count[body]
@@ -461,4 +484,4 @@ def _kept_bodies(edges, bodies, with_relation, e, limits):
         if is_kept(support, groundings, limits):
             rows[found, 0], rows[found, 1], rows[found, 2] = body, support, groundings
             found += 1
-    return rows[:found]
+    return found

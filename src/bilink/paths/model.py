@@ -11,6 +11,7 @@ from bilink.data.graph import Graph
 from bilink.errors import ConfigError, RunError
 from bilink.models.scorer import SIDES, Side
 from bilink.models.storage import load_tensors, save_tensors
+from bilink.paths.flows import FlowScorer
 from bilink.paths.rules import MiningConfig, Rules
 from bilink.paths.scorer import PathScorer
 from bilink.paths.walking import FEATURES
@@ -27,10 +28,13 @@ class PathModel:
     weights: dict[Side, np.ndarray]
     chosen: dict[Side, list[str]]  # the aggregation of each relation
     graph: Graph  # whose training facts the rules walk along
+    values: np.ndarray | None = None  # of paths that resource flows along; see ``flows``
 
     @cached_property
     def scorer(self) -> PathScorer:
         """The scorer of these rules."""
+        if self.values is not None:
+            return FlowScorer(self.rules, self.graph, self.values)
         return PathScorer(self.rules, self.graph, self.weights)
 
     def on(self, graph: Graph) -> "PathModel":
@@ -59,6 +63,8 @@ def save_paths(model: PathModel, path: Path) -> None:
         "constant_counts": rules.constant_counts,
         **{f"{side}_weights": np.ascontiguousarray(model.weights[side]) for side in SIDES},
     }
+    if model.values is not None:
+        tensors["path_values"] = np.asarray(model.values, dtype=np.float64)
     save_tensors(tensors, header, path)
 
 
@@ -89,10 +95,15 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
             len(rules.constants),
         ):
             raise ValueError("its counts do not fit its rules")
+        values = tensors.get("path_values")
+        if values is not None and (
+            values.shape != (len(rules.paths),) or not (np.isfinite(values) & (values >= 0)).all()
+        ):
+            raise ValueError("its values do not fit its paths")
         names = {side: [str(name) for name in chosen[side]] for side in SIDES}
     except (KeyError, TypeError, ValueError, RecursionError, ConfigError) as error:
         raise RunError(f"{path} is damaged or of another graph: {error}") from None
-    return PathModel(rules, weights, names, graph)
+    return PathModel(rules, weights, names, graph, values)
 
 
 def _checked(

@@ -175,7 +175,7 @@ def fixed_weights(aggregation: str, n_relations: int) -> dict[Side, np.ndarray]:
 def _tables(rules: Rules, adjacency: Adjacency) -> Tables:
     k, edges = rules.n_relations, adjacency.edges
     n_groups = len(edges.group_relation)
-    paths, directed, confidences = _both_directions(rules)
+    paths, directed, path = both_directions(rules)
     # The groups that hold the X of heads and bodies; a graph that has changed may lack some.
     e, c, s, d = rules.constants.T.astype(np.int64)
     head = _group_of(adjacency, c, _inverse(e, k))
@@ -191,7 +191,7 @@ def _tables(rules: Rules, adjacency: Adjacency) -> Tables:
     return Tables(
         paths=paths,
         path_start=np.searchsorted(directed, np.arange(2 * k + 1)),
-        path_confidence=confidences,
+        path_confidence=rules.path_confidence[path],
         body=body[by_body],
         body_start=np.searchsorted(e[by_body], np.arange(2 * k + 1)),
         body_answer=c[by_body].astype(np.int32),
@@ -205,8 +205,12 @@ def _tables(rules: Rules, adjacency: Adjacency) -> Tables:
     )
 
 
-def _both_directions(rules: Rules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Paths from head to tail, and the same from tail to head; those that begin alike together."""
+def both_directions(rules: Rules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The steps of paths from head to tail, and of the same from tail to head.
+
+    With the directed relation of each, and which path of the rules it is; those that begin alike
+    stand together.
+    """
     k = rules.n_relations
     steps = rules.paths[:, 1:].astype(np.int64)
     lengths = (steps >= 0).sum(axis=1)
@@ -216,9 +220,9 @@ def _both_directions(rules: Rules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             where = lengths == length
             back[where, length - 1 - i] = _inverse(steps[where, i], k)
     directed = np.concatenate([rules.paths[:, 0], rules.paths[:, 0] + k])
-    both, trust = np.concatenate([steps, back]), np.tile(rules.path_confidence, 2)
+    both, path = np.concatenate([steps, back]), np.tile(np.arange(len(steps)), 2)
     order = np.lexsort((*both.T[::-1], directed))
-    return both[order].astype(np.int32), directed[order], trust[order]
+    return both[order].astype(np.int32), directed[order], path[order]
 
 
 def _inverse(directed: np.ndarray, k: int) -> np.ndarray:

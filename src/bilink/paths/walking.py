@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bilink._jit import kernel, kernel_function
+from bilink._jit import kernel, kernel_function, loop
 from bilink.paths.adjacency import degree, find_group, inverse
 
 FEATURES = (
@@ -59,13 +59,13 @@ class _Evidence(NamedTuple):
     other_paths: Any  # float64
 
 
-@kernel_function
+@loop
 def _surprise(c):
     """−log(1 − c)."""
     return -np.log(max(1.0 - c, _CERTAIN))
 
 
-@kernel_function
+@loop
 def _reach(evidence, question, y):
     """Make y a candidate, if it is none."""
     if evidence.question[y] != question:
@@ -80,36 +80,36 @@ def _reach(evidence, question, y):
             evidence.constants[y, i] = 0.0
 
 
-@kernel_function
-def _insert(best, c):
-    """Put c among the best confidences; what falls out of them comes back."""
-    last = best[BEST - 1]
+@loop
+def _insert(best, y, c):
+    """Put c among the best confidences of y; what falls out of them comes back."""
+    last = best[y, BEST - 1]
     if c <= last:
         return c
     i = BEST - 1
-    while i > 0 and best[i - 1] < c:
-        best[i] = best[i - 1]
+    while i > 0 and best[y, i - 1] < c:
+        best[y, i] = best[y, i - 1]
         i -= 1
-    best[i] = c
+    best[y, i] = c
     return last
 
 
-@kernel_function
+@loop
 def _name_by_constant(evidence, question, y, c):
     """A rule with constants of confidence c names y."""
     _reach(evidence, question, y)
-    _insert(evidence.rules[y], c)
-    _insert(evidence.constants[y], c)
+    _insert(evidence.rules, y, c)
+    _insert(evidence.constants, y, c)
 
 
-@kernel_function
+@loop
 def _name_by_path(evidence, question, rule, y, c):
     """A path of confidence c leads to y; it counts once, however many walks there are."""
     _reach(evidence, question, y)
     if evidence.rule[y] != rule:
         evidence.rule[y] = rule
-        _insert(evidence.rules[y], c)
-        evidence.other_paths[y] += _surprise(_insert(evidence.paths[y], c))
+        _insert(evidence.rules, y, c)
+        evidence.other_paths[y] += _surprise(_insert(evidence.paths, y, c))
 
 
 class _Frontier(NamedTuple):
@@ -122,7 +122,7 @@ class _Frontier(NamedTuple):
     place: Any  # int64, per entity: where it stands
 
 
-@kernel_function
+@loop
 def _two_steps(edges, frontier, walk, x, first, second, hub):
     """Find the entities that are reached from x over its group ``first`` along ``second``."""
     frontier.count[0] = 0
@@ -146,7 +146,7 @@ def _two_steps(edges, frontier, walk, x, first, second, hub):
                 frontier.count[0] = count + 1
 
 
-@kernel_function
+@loop
 def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
     """Walk from x along all paths of a directed relation; those that begin alike stand together."""
     first, group = -1, np.int64(-1)
@@ -184,7 +184,7 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
                     _name_by_path(evidence, question, p, y, c)
 
 
-@kernel_function
+@loop
 def _apply_body(edges, tables, evidence, question, x, directed, body):
     """x has ``body``: name the c of all rules e(X, c) ← body, e being ``directed``."""
     n_groups = edges.group_relation.shape[0]
@@ -202,7 +202,7 @@ def _apply_body(edges, tables, evidence, question, x, directed, body):
         i += 1
 
 
-@kernel_function
+@loop
 def _apply_constants(
     edges, reverse, tables, by_relation, evidence, question, x, directed, n_relations, hub
 ):
@@ -242,20 +242,20 @@ def _apply_constants(
             _name_by_constant(evidence, question, y, trust)
 
 
-@kernel_function
+@loop
 def _summed_up(evidence, y, values):
     """The features of a candidate but for its frequency."""
-    rules, paths, constants = evidence.rules[y], evidence.paths[y], evidence.constants[y]
+    rules, paths, constants = evidence.rules, evidence.paths, evidence.constants
     values[:] = 0.0
-    values[0] = np.log(max(rules[0] / _LEAST, 1.0))
-    values[1] = _surprise(rules[0])
-    values[3] = _surprise(paths[0])
+    values[0] = np.log(max(rules[y, 0] / _LEAST, 1.0))
+    values[1] = _surprise(rules[y, 0])
+    values[3] = _surprise(paths[y, 0])
     values[5] = evidence.other_paths[y]
-    values[6] = _surprise(constants[0])
+    values[6] = _surprise(constants[y, 0])
     for i in range(1, BEST):
-        values[2] += _surprise(rules[i])
-        values[4] += _surprise(paths[i])
-        values[7] += _surprise(constants[i])
+        values[2] += _surprise(rules[y, i])
+        values[4] += _surprise(paths[y, i])
+        values[7] += _surprise(constants[y, i])
 
 
 class Walker(NamedTuple):
@@ -292,7 +292,7 @@ def _new_marks(n):
     return evidence, frontier
 
 
-@kernel_function
+@loop
 def _ask(walker, evidence, frontier, question, x, directed):
     """Collect the evidence for all candidates of a question."""
     edges, tables, hub = walker.edges, walker.tables, walker.hub

@@ -24,6 +24,7 @@ from bilink.runs.paths import train_paths
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate, presets
 from bilink.training.config import FIXED_ONCE_STARTED, Config
+from bilink.training.engine import Engine
 from bilink.training.estimate import Plan
 from bilink.training.loop import INTERRUPTED, check_engine, fit
 
@@ -56,6 +57,11 @@ def train(
     given = {**(options or {}), **more_options}
     if model.lower() == PATHS:
         return train_paths(data, given, out=out, force=force)
+    if model.lower() == "ptranse":
+        from bilink.runs.ptranse import prepare_ptranse  # which prepares a job itself
+
+        made = prepare_ptranse(data, dim, given, preset=preset)
+        return made.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
     job = prepare(data, model, dim, given, preset=preset)
     return job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
 
@@ -112,6 +118,7 @@ class Job:
 
     graph: Graph
     config: RunConfig
+    wrap: Callable[[Engine], Engine] | None = None  # adds to what an engine does in an epoch
 
     def __post_init__(self) -> None:
         sizes = (len(self.graph.entities), len(self.graph.relations))
@@ -211,6 +218,7 @@ class Job:
             on_epoch=record_epoch,
             checkpoint=folder.checkpoint if folder else None,
             should_stop=should_stop,
+            wrap=self.wrap,
         )
         if folder is not None:
             if result.stopped != INTERRUPTED:

@@ -40,16 +40,20 @@ def fit(
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     checkpoint: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    wrap: Callable[[Engine], Engine] | None = None,
 ) -> TrainingResult:
     """Train ``model`` in place; return the one that did best on validation, or the last one.
 
     ``validate`` gives the validation MRR of a model.  ``on_epoch`` receives one record per epoch.
     With ``checkpoint``, the state is written there from time to time, and where the file exists
     already, training goes on from it.  ``should_stop`` is asked after each epoch.
+    ``wrap`` may add to what an engine does in an epoch.
     """
     if len(graph.train) == 0:
         raise DataError(f"graph {graph.name!r} has no training triples")
     engine = make_engine(model, graph, config)
+    if wrap is not None:
+        engine = wrap(engine)
     if checkpoint is not None and checkpoint.exists():
         progress, best = load_checkpoint(checkpoint, engine)
     else:
