@@ -14,11 +14,18 @@ from typing import Any
 
 import bilink
 from bilink.errors import ConfigError
-from study.wang2018 import NAMES, Hooks, Study, read_toml
+from study.wang2018 import NAMES, Hooks, Study, is_paths, read_toml
 
 RECIPE = "softmax"
 METHOD = "stack"  # of the ensemble
-_COLOURS = {"C": "#1f6f8b", "D": "#5b8c5a", "H": "#8e6c8a", "R": "#d1603d", "T": "#c9a227"}
+_COLOURS = {
+    "C": "#1f6f8b",
+    "D": "#5b8c5a",
+    "H": "#8e6c8a",
+    "R": "#d1603d",
+    "T": "#c9a227",
+    "P": "#b0413e",
+}
 _ENSEMBLE = "#222222"
 
 
@@ -41,7 +48,10 @@ def record_settings(data: str) -> dict[str, dict[str, Any]]:
     shared = found.pop("shared")
     if data not in found:
         raise ConfigError(f"there are no settings for {data!r}, but for {', '.join(sorted(found))}")
-    return {letter: {**shared, **options} for letter, options in found[data].items()}
+    return {
+        letter: options if is_paths(options) else {**shared, **options}
+        for letter, options in found[data].items()
+    }
 
 
 def run_records(study: Study, letters: Sequence[str] | None = None) -> None:
@@ -57,8 +67,10 @@ def run_records(study: Study, letters: Sequence[str] | None = None) -> None:
     for letter in letters or study.settings:
         study.measure_model(letter)
     done = [letter for letter in done_models(study) if study.is_done(letter)]
-    if len(done) > 1:
-        study.measure_ensemble(done, METHOD)
+    plain = [letter for letter in done if not is_paths(study.settings[letter])]
+    for members in (plain, done):
+        if len(members) > 1:
+            study.measure_ensemble(members, METHOD)
 
 
 @dataclass(frozen=True)
@@ -101,9 +113,11 @@ def published_records(data: str) -> list[Row]:
 
 
 def pieces_of(study: Study) -> list[str]:
-    """The models that are done, and the ensemble of all of them."""
+    """The models that are done, the ensemble of those that embed, and that of all of them."""
     done = done_models(study)
-    return [name for name in (*done, f"{'+'.join(done)} ({METHOD})") if study.read(name)]
+    plain = [letter for letter in done if not is_paths(study.settings[letter])]
+    together = dict.fromkeys(f"{'+'.join(members)} ({METHOD})" for members in (plain, done))
+    return [name for name in (*done, *together) if study.read(name)]
 
 
 def done_models(study: Study) -> list[str]:
@@ -118,7 +132,8 @@ def row_of(study: Study, name: str) -> Row:
     test = found["test"]["both"]
     letters = name.partition(" ")[0].split("+")
     settings = [study.settings[letter] for letter in letters]
-    models = [bilink.Model.empty(x["model"], x["dim"], 1, 0) for x in settings]
+    trained = [x for x in settings if not is_paths(x)]  # paths have no parameters per entity
+    models = [bilink.Model.empty(x["model"], x["dim"], 1, 0) for x in trained]
     return Row(
         " + ".join(NAMES[letter] for letter in letters),
         test["mrr"],
@@ -159,13 +174,18 @@ def records_figure(study: Study) -> Any:
         for curve, style in ((tests(folder / "way.json"), "-"), (validations(folder), "--")):
             if curve:
                 axis.plot(*zip(*curve, strict=True), style, color=colour, linewidth=1)
-        title = row.title if name in _COLOURS else "all together"
+        title = row.title if name in _COLOURS else _together(name)
         dot = "o" if name in _COLOURS else "*"
         label = f"{title} {row.mrr:.3f}"
         axis.plot(row.minutes or 0.0, row.mrr, dot, color=colour, markersize=8, label=label)
     _draw_others(axis, published_records(study.data))
     _finish(axis, study.data)
     return figure
+
+
+def _together(name: str) -> str:
+    """What an ensemble is called in the picture."""
+    return "all, with paths" if "P" in name else "all together"
 
 
 def _draw_others(axis: Any, others: list[Row]) -> None:

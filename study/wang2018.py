@@ -13,6 +13,7 @@ where it was.
 import hashlib
 import json
 import shutil
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -26,9 +27,17 @@ import bilink
 from bilink.ensembles import EnsembleConfig
 from bilink.errors import ConfigError, RunError
 from bilink.runs import Job, RunConfig, RunFolder, TrainedRun, prepare
+from bilink.runs.paths import PathRun, split_options, train_paths
 from bilink.training import preset
 
-NAMES = {"R": "RESCAL", "H": "HolE", "T": "TransE", "D": "DistMult", "C": "ComplEx"}
+NAMES = {
+    "R": "RESCAL",
+    "H": "HolE",
+    "T": "TransE",
+    "D": "DistMult",
+    "C": "ComplEx",
+    "P": "paths",
+}
 PAPERS = ("R", "H", "T")  # the models of the paper
 RECIPES = ("paper", "improved")
 SEARCHED = "searched"  # the recipe whose settings a search finds; see searching.py
@@ -90,8 +99,10 @@ class Study:
 
     # -- models ----------------------------------------------------------------------------------
 
-    def model(self, letter: str) -> TrainedRun:
+    def model(self, letter: str) -> TrainedRun | PathRun:
         """The trained run of one model: read, resumed or trained."""
+        if is_paths(self.settings[letter]):
+            return self._paths(letter)
         job, path = self._job(letter), self.work / letter
         if not (path / "model.safetensors").exists():
             self._hooks.say(f"{self.data}, {self.recipe}: training {NAMES[letter]}")
@@ -102,6 +113,22 @@ class Study:
             raise Stopped
         return run
 
+    def _paths(self, letter: str) -> PathRun:
+        """The rules of the graph, read or mined."""
+        path, options = self.work / letter, path_options(self.settings[letter])
+        if (path / "model.safetensors").exists():
+            run = bilink.load(path)
+            if isinstance(run, PathRun) and run.config.mining == split_options(options)[0]:
+                return run
+        self._hooks.say(f"{self.data}, {self.recipe}: counting paths")
+        return train_paths(self.graph, options, out=path, force=True, source={"source": self.data})
+
+    def _identity(self, letter: str) -> dict[str, Any]:
+        """What determines a model."""
+        if is_paths(self.settings[letter]):
+            return {"model": "paths", **path_options(self.settings[letter])}
+        return identity_of(self._job(letter).config)
+
     def _job(self, letter: str) -> Job:
         options = dict(self.settings[letter])
         model, dim = options.pop("model"), options.pop("dim")
@@ -109,6 +136,8 @@ class Study:
 
     def is_current(self, letter: str) -> bool:
         """Whether the results of a model are of its present settings; the graph is not compared."""
+        if is_paths(self.settings[letter]):
+            return self.read(letter).get("options") == path_options(self.settings[letter])
         options = dict(self.settings[letter])
         model, dim = options.pop("model"), options.pop("dim")
         training = preset(PLAIN, model).with_options(options)
@@ -121,7 +150,7 @@ class Study:
 
     def _determined_by(self, letters: Sequence[str]) -> dict[str, Any]:
         """The graph and the settings of each model."""
-        models = {letter: identity_of(self._job(letter).config) for letter in letters}
+        models = {letter: self._identity(letter) for letter in letters}
         return {"graph": self.graph.fingerprint, "models": models}
 
     def _epochs(self, epochs: int) -> Any:
@@ -131,14 +160,20 @@ class Study:
         """Train and measure a model, unless that is done."""
         if self.is_done(letter):
             return
+        started = time.perf_counter()
         run = self.model(letter)
+        seconds = time.perf_counter() - started
         found = self._measure(letter, run)
-        found["minutes_of_training"] = sum(r["seconds"] for r in run.history) / 60
-        found["stopped"] = f"after {len(run.history)} epochs"
         folder = self.out / letter
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("config.toml", "history.jsonl"):
-            shutil.copy(self.work / letter / name, folder / name)
+        shutil.copy(self.work / letter / "config.toml", folder / "config.toml")
+        if isinstance(run, PathRun):
+            found["minutes_of_training"] = seconds / 60
+            found["options"] = path_options(self.settings[letter])
+        else:
+            found["minutes_of_training"] = sum(r["seconds"] for r in run.history) / 60
+            found["stopped"] = f"after {len(run.history)} epochs"
+            shutil.copy(self.work / letter / "history.jsonl", folder / "history.jsonl")
         self._keep(letter, key_of(self._determined_by([letter])), found)
 
     def is_done(self, letter: str) -> bool:
@@ -148,7 +183,10 @@ class Study:
     # -- ensembles -------------------------------------------------------------------------------
 
     def measure_ensemble(self, members: Sequence[str], method: str) -> None:
-        """Fit and measure an ensemble, unless that is done."""
+        """Fit and measure an ensemble, unless that is done.
+
+        One with paths is also compared with the one without.
+        """
         name = f"{'+'.join(members)} ({method})"
         config = EnsembleConfig(method=method)
         key = key_of({**self._determined_by(members), **config.to_dict()})
@@ -165,6 +203,10 @@ class Study:
         if method == "stack":
             average = bilink.combine(list(runs.values()), method="average")
             others[f"{'+'.join(members)} (average)"] = average
+            plain = [letter for letter in members if not is_paths(self.settings[letter])]
+            if 1 < len(plain) < len(members):
+                without = bilink.combine([runs[letter] for letter in plain], method=method)
+                others[f"{'+'.join(plain)} ({method})"] = without
         ranking = self._ranking(name, made)
         found["against"] = {
             other: asdict(bilink.paired_test(ranking, self._ranking(other, run)))
@@ -208,6 +250,16 @@ class Study:
         head = {"key": key, "command": self._command, "bilink": bilink.__version__}
         text = json.dumps({**head, **found}, indent=1)
         (folder / "metrics.json").write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def is_paths(settings: Mapping[str, Any]) -> bool:
+    """Whether these are the settings of paths, which are counted and not trained."""
+    return settings["model"] == "paths"
+
+
+def path_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of paths among their settings."""
+    return {name: value for name, value in settings.items() if name != "model"}
 
 
 def settings_of(config: RunConfig) -> dict[str, Any]:

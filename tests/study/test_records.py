@@ -7,10 +7,11 @@ import pytest
 
 import bilink
 from bilink.errors import ConfigError
+from bilink.runs.paths import split_options
 from bilink.training import preset, read_config
 from conftest import random_graph
 from study import records
-from study.wang2018 import Hooks, Study
+from study.wang2018 import Hooks, Study, is_paths, path_options
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "study/results/records"
@@ -37,7 +38,10 @@ def study(tmp_path, monkeypatch):
 
 def test_the_recorded_settings_are_valid():
     for data in GRAPHS:
-        for options in records.record_settings(data).values():
+        for letter, options in records.record_settings(data).items():
+            if letter == "P":
+                assert split_options(path_options(options))
+                continue
             assert {"model", "dim"} <= set(options)
             training = {key: x for key, x in options.items() if key not in ("model", "dim")}
             assert preset("paper", options["model"]).with_options(training).loss == "softmax"
@@ -56,6 +60,17 @@ def test_models_one_by_one_and_then_their_ensemble(study):
     assert "`bilink study records --data nations`" in board
     with pytest.raises(ConfigError, match="no settings for 'X', but for C, T"):
         records.run_records(study, ["X"])
+
+
+def test_paths_are_a_member_and_what_they_add_is_tested(study):
+    study.settings = {**SETTINGS, "P": {"model": "paths", "length": 2}}
+    records.run_records(study)
+    board = records.leaderboard(study)
+    for title in ("paths", "TransE + ComplEx", "TransE + ComplEx + paths"):
+        assert f"**{title}**" in board
+    assert "T+C (stack)" in study.read("T+C+P (stack)")["against"]
+    study.settings = {**SETTINGS, "P": {"model": "paths", "length": 1}}
+    assert "paths" not in records.leaderboard(study)  # counted otherwise
 
 
 def test_a_model_that_was_done_with_other_settings_is_no_member(study, tmp_path):
@@ -119,6 +134,10 @@ def test_committed_records_were_made_by_the_committed_settings(data):
     for letter in records.done_models(study):
         made = tomllib.loads((study.out / letter / "config.toml").read_text())
         options = dict(study.settings[letter])
+        if is_paths(options):
+            mining, aggregation = split_options(path_options(options))
+            assert made["paths"] == {**mining.to_dict(), "aggregation": aggregation}
+            continue
         model = {"name": options.pop("model"), "dim": options.pop("dim")}
         assert made["model"] == model
         training = preset("paper", model["name"]).with_options(options)
@@ -144,6 +163,10 @@ def test_the_leaderboard_is_that_of_the_committed_figures(data):
     assert board == records.leaderboard(study)
 
 
+def minutes_of(row):
+    return f"{row.minutes:.0f}" if row.minutes >= 1 else f"{row.minutes:.1f}"
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
 def test_the_tables_of_the_pages_are_those_of_the_committed_figures(page):
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
@@ -152,9 +175,10 @@ def test_the_tables_of_the_pages_are_those_of_the_committed_figures(page):
         study = committed(data)
         for piece in records.pieces_of(study):
             row = records.row_of(study, piece)
-            title = "| ensemble of the five"
+            title = "| the five and `paths`" if "P" in piece else "| ensemble of the five"
             if (config := study.out / piece / "config.toml").exists():
-                title = "| `{name}`, {dim}".format(**tomllib.loads(config.read_text())["model"])
+                model = tomllib.loads(config.read_text())["model"]
+                title = "| `{name}`, {dim}".format(**model) if "dim" in model else "| `paths`"
             mr = [f"{row.mr:,.0f}"] if page == "docs/results.md" else []
-            figures = [f"{row.mrr:.3f}", f"{100 * row.hits_at_10:.1f}", *mr, f"{row.minutes:.0f}"]
+            figures = [f"{row.mrr:.3f}", f"{100 * row.hits_at_10:.1f}", *mr, minutes_of(row)]
             assert tables[title][column].strip() == " / ".join(figures), (data, piece)
