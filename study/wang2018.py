@@ -222,8 +222,6 @@ class Study:
         return self._rankings[name]
 
     def _measure(self, name: str, run: bilink.Run) -> dict[str, Any]:
-        if run.calibration() is None:
-            run.calibrate()  # classification also judges probabilities
         return {
             "valid": run.evaluate("valid", filter=VALIDATION_FILTER).to_dict(),
             "test": self._ranking(name, run).to_dict(),

@@ -98,8 +98,7 @@ def make_runs(folder: Path) -> dict:
     members[0].fold_in([("Zoe", "married", "a2"), ("Zoe", "lives", "Oslo")], out=folder / "folded")
     for path in sorted(folder.iterdir()):
         run = bilink.load(path)
-        for asked in ("facts", "answers"):
-            run.calibrate(asked)
+        run.calibrate()
         run_folder = __import__("bilink.runs.folder", fromlist=["RunFolder"]).RunFolder(path)
         run_folder.write_metrics(run.evaluate("test").to_dict())
         (path / ".lock").unlink(missing_ok=True)

@@ -35,10 +35,21 @@ def same(found, wanted):
         assert found == (pytest.approx(wanted, 1e-4, 1e-6) if type(wanted) is float else wanted)
 
 
+def without_probabilities(answers):
+    """Version 0.1.0 ordered relations of two entities by their probabilities: any order here."""
+    queries = {
+        kind: [(*row[:4], row[5]) for row in (sorted(rows) if kind == "relation" else rows)]
+        for kind, rows in answers["queries"].items()
+    }
+    return {**answers, "queries": queries}
+
+
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_an_old_run_answers_as_it_did(name, tmp_path):
     shutil.copytree(FOLDER / "runs" / name, tmp_path / name)
-    same(answers_of(bilink.load(tmp_path / name)), ANSWERS[name])
+    run = bilink.load(tmp_path / name)
+    assert run.judge is None  # probabilities of 0.1.0 were of another kind; calibrate learns ours
+    same(without_probabilities(answers_of(run)), without_probabilities(ANSWERS[name]))
 
 
 def test_an_old_run_that_was_stopped_goes_on(tmp_path):

@@ -32,7 +32,7 @@ _NAMES = {
     "queries.answers": ("read_questions",),
     "evaluation.entity_ranking": ("rank_entities",),
     "evaluation.classification": ("classify_triples",),
-    "evaluation.calibration": ("fit_calibration",),
+    "evaluation.probability": ("fit_probability",),
     "evaluation.reliability": ("reliability",),
     "evaluation.significance": ("paired_test",),
 }
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from bilink.data.negatives import sample_negatives as sample_negatives
     from bilink.data.statistics import describe as describe
     from bilink.errors import BilinkError as BilinkError
-    from bilink.evaluation.calibration import fit_calibration as fit_calibration
     from bilink.evaluation.classification import classify_triples as classify_triples
     from bilink.evaluation.entity_ranking import rank_entities as rank_entities
+    from bilink.evaluation.probability import fit_probability as fit_probability
     from bilink.evaluation.reliability import reliability as reliability
     from bilink.evaluation.significance import paired_test as paired_test
     from bilink.models.model import Model as Model

@@ -8,7 +8,7 @@ from sklearn import metrics as sk
 
 import naive
 from bilink.errors import ConfigError, DataError
-from bilink.evaluation.reliability import chance_ece, ece_within, reliability
+from bilink.evaluation.reliability import reliability
 
 
 @given(st.integers(0, 1000), st.integers(1, 4), st.integers(1, 8))
@@ -37,22 +37,6 @@ def test_certain_and_right_is_perfect_certain_and_wrong_is_finite():
     wrong = reliability(np.array([0.0, 1.0]), np.array([True, False]))
     assert wrong.ece == 1
     assert np.isfinite(wrong.log_loss)
-
-
-def test_two_wrongs_make_a_right_in_the_whole_but_not_within_relations():
-    relations = np.repeat([0, 1], 100)
-    p, y = np.full(200, 0.5), relations == 0
-    assert reliability(p, y).ece == 0
-    assert ece_within(p, y, relations) == pytest.approx(0.5)
-
-
-def test_perfect_probabilities_show_the_error_of_chance():
-    random = np.random.default_rng(0)
-    p, relations = random.random(4000), random.integers(0, 20, 4000)
-    y = random.random(4000) < p
-    whole, within = chance_ece(p, relations)
-    assert reliability(p, y).ece == pytest.approx(whole, rel=0.5)
-    assert ece_within(p, y, relations) == pytest.approx(within, rel=0.25)
 
 
 def test_what_is_no_probability_is_refused():

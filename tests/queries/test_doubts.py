@@ -13,6 +13,8 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.distributed.local import LocalExecutor
 from bilink.errors import ConfigError, RunError
+from bilink.evaluation.evidence import Evidence
+from bilink.evaluation.probability import Judge
 from bilink.models.model import Model
 from bilink.queries.doubts import FEW, doubt_facts
 from bilink.runs.audit import cross_fit, deal, kept_doubts
@@ -48,7 +50,7 @@ def test_errors_come_first_and_the_right_end_is_suggested():
     assert np.argsort(-found.values)[:3].min() == len(graph.train) - 3
 
 
-def test_suggestions_are_new_and_fit_the_position():
+def test_suggestions_are_new_and_more_probable_than_the_fact():
     graph = random_graph(n_entities=30, n_relations=3, size=300)
     model = Model.empty("distmult", 4, 30, 3)
     random = np.random.default_rng(0)
@@ -57,20 +59,26 @@ def test_suggestions_are_new_and_fit_the_position():
     )
     facts = set(map(tuple, graph.triples.tolist()))
     fold = deal(len(graph.train), 2)
-    find = graph.entities.find
+    find, suggested = graph.entities.find, 0
+    judges = []
+    for i in range(2):
+        part = replace(graph, train=graph.train[fold != i], valid=graph.train[fold == i], test=[])
+        evidence = Evidence(model.scorer, part)
+        learnt = bilink.fit_probability(model.scorer, part, evidence=evidence)
+        judges.append(Judge(evidence, learnt))
     for doubt in doubt_facts(graph, [model.scorer] * 2, fold, k=20):
         h, r, t = find(doubt.head), graph.relations.find(doubt.relation), find(doubt.tail)
-        part = fold[(graph.train == [h, r, t]).all(axis=1)][0]
-        seen = graph.train[(graph.train[:, 1] == r) & (fold != part)]
+        judge = judges[fold[(graph.train == [h, r, t]).all(axis=1)][0]]
         for side, column in (("head", 0), ("tail", 2)):
-            options = np.tile([h, r, t], (len(seen), 1))
-            options[:, column] = seen[:, column]
-            options = np.array([row for row in options.tolist() if tuple(row) not in facts])
-            if r not in graph.reflexive_relations:
-                options = options[options[:, 0] != options[:, 2]]
-            best = options[np.argmax(model.scorer.score(options)), column]
-            assert doubt.suggestions[side].name == graph.entities.names[best]
-            assert 0 <= doubt.suggestions[side].probability <= 1
+            if (found := doubt.suggestions[side]) is not None:
+                other = [h, r, t]
+                other[column] = find(found.name)
+                assert tuple(other) not in facts
+                odds, chances = judge(np.array([[h, r, t], other]))
+                assert odds[1] > odds[0]
+                assert found.probability == pytest.approx(chances[1])
+                suggested += 1
+    assert suggested
 
 
 def test_an_entity_that_is_hardly_known_is_hardly_doubted():
@@ -84,8 +92,8 @@ def test_an_entity_that_is_hardly_known_is_hardly_doubted():
     found = doubt_facts(graph, [model.scorer] * 2, deal(len(train), 2), k=len(train))
     hermit = next(doubt for doubt in found if doubt.tail == "hermit")
     assert hermit.seen == 0
-    assert hermit.probability == pytest.approx(1 - found.errors)
     assert found.values[-1] == 0
+    assert hermit.rank > 1
 
 
 def test_the_expected_share_of_errors_moves_probabilities_and_not_the_order():
@@ -96,8 +104,10 @@ def test_the_expected_share_of_errors_moves_probabilities_and_not_the_order():
     )
     assert [(d.head, d.tail) for d in few] == [(d.head, d.tail) for d in many]
     moved = [logit(a.probability) - logit(b.probability) for a, b in zip(few, many, strict=True)]
-    np.testing.assert_allclose(moved, logit(0.99) - logit(0.8), atol=1e-6)
+    np.testing.assert_allclose(moved, moved[0], atol=1e-6)
     np.testing.assert_array_equal(few.values, many.values)
+    every = doubt_facts(graph, [knowing(graph).scorer] * 2, fold, k=len(fold), errors=0.2)
+    assert np.mean([doubt.probability for doubt in every]) == pytest.approx(0.8)
 
 
 def test_doubts_are_the_log_odds_as_far_as_they_count():
@@ -108,8 +118,8 @@ def test_doubts_are_the_log_odds_as_far_as_they_count():
     for i in range(2):
         rows = np.flatnonzero(fold == i)
         part = replace(graph, train=graph.train[fold != i], valid=graph.train[rows])
-        calibration = bilink.fit_calibration(scorer, part)
-        odds = calibration.log_odds(graph.train[rows], scorer.score(graph.train[rows]))
+        judge = Judge(Evidence(scorer, part), bilink.fit_probability(scorer, part))
+        odds, _ = judge(graph.train[rows])
         seen = [min((part.train[:, [0, 2]] == e).sum() for e in (h, t)) for h, _, t in part.valid]
         shares = np.array(seen) / (np.array(seen) + FEW)
         np.testing.assert_allclose(found.values[rows], -odds * shares, atol=1e-9)

@@ -66,7 +66,7 @@ def test_the_winner_is_the_best_on_valid_and_an_ordinary_run(found):
     assert run.config.training.learning_rate == settings["learning_rate"]
     metrics = run.evaluate("valid", filter=("train", "valid")).metrics()
     assert result.report["retrained"]["metrics"] == metrics == result.best.metrics
-    assert run.calibration() is not None
+    assert run.calibration is None  # its graph has too few validation facts
 
 
 def test_the_report_has_settings_trials_and_a_picture(found):

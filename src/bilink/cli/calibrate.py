@@ -1,84 +1,58 @@
 """bilink calibrate."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from bilink.cli.output import check_picture, print_json, say, show_table
-
-TITLES = {
-    "sigmoid": "plain sigmoid",
-    "global": "one line for all relations",
-    "platt": "a line per relation",
-    "isotonic": "isotonic",
-}
-QUESTIONS = {
-    "facts": "Facts: is this triple true?",
-    "answers": "Answers: is one of the ten best answers to a question right?",
-}
+from bilink.cli.output import check_picture, complain, print_json, say, show_table
 
 
 def calibrate(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
-    method: Annotated[
-        str,
-        typer.Option(help="platt (a line per relation), isotonic, or global (one line for all)."),
-    ] = "platt",
-    prior: Annotated[
-        float | None,
-        typer.Option(help="Share of true ones among the facts asked about.", show_default="0.5"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed draws other false triples.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another seed draws other questions.")] = 0,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the reliability diagram (PNG, SVG, PDF).")
+        Path | None, typer.Option(help="Draw what is promised against what is true.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[Path | None, typer.Option(hidden=True)] = None,  # former name of --picture
 ) -> None:
-    """Learn on valid how likely a score is true, and measure on test how well that holds.
+    """Learn probabilities on valid, and see on test whether they hold.
 
     The result stays in the run folder, where queries find it. For example:
 
     - `bilink calibrate runs/first --picture reliability.png`
     """
-    from bilink.evaluation.calibration import compare_calibrations
+    from bilink.errors import DataError
+    from bilink.evaluation.probability import ask_test
     from bilink.evaluation.reliability import draw_reliability
     from bilink.runs.loading import load
 
     picture = picture or plot
     check_picture(picture)
     loaded = load(run)
-    options: dict[str, Any] = {"method": method, "seed": seed}
-    fitted = [
-        loaded.calibrate("facts", prior=prior, **options),
-        loaded.calibrate("answers", **options),
-    ]
-    found = [compare_calibrations(loaded.scorer, loaded.graph, one) for one in fitted]
-    if picture is not None:
+    learnt = loaded.calibrate(seed=seed)
+    try:
+        found = ask_test(loaded.scorer, loaded.graph, seed=seed).to_dict()
+    except DataError as error:
+        complain(f"not judged: {error}")
+        found = None
+    if picture is not None and found is not None:
         draw_reliability(found, picture)
+    about = {"positives": learnt.positives, "candidates": learnt.candidates}
     if json:
-        print_json({one["asked"]: one for one in found} | {"prior": fitted[0].prior})
+        print_json({**about, "graph": learnt.fingerprint, "test": found})
         return
-    for one in found:
-        _show(one)
-    say(
-        f"\nFitted on valid, measured on test; graph {found[0]['graph']}. ECE is the expected "
-        "calibration error; by chance: of perfect probabilities. Probabilities of facts assume "
-        f"that {fitted[0].prior:.0%} of those asked about are true."
-    )
-
-
-def _show(found: dict[str, Any]) -> None:
-    names = ("ece_within_relations", "ece_within_relations_by_chance", "ece", "brier", "log_loss")
+    say(f"learnt from {learnt.positives:,} validation facts and {learnt.candidates:,} candidates")
+    if found is None:
+        return
     rows = [
-        [TITLES[name], *(f"{result[metric]:.4f}" for metric in names)]
-        for name, result in found["results"].items()
+        [f"{part['count']:,}", f"{part['predicted']:.2f}", f"{part['observed']:.2f}"]
+        for part in found["bins"]
     ]
-    columns = ("", "ECE within relations", "by chance", "ECE of all", "Brier", "log loss")
-    show_table(columns, rows, title=QUESTIONS[found["asked"]])
+    show_table(("answers", "promised", "true"), rows, title="The best answers, by probability")
     say(
-        f"{found['true_triples']:,} true and {found['false_triples']:,} false triples "
-        f"({found['negatives']})",
-        style="dim",
+        f"{found['questions']:,} questions about facts of the test split, by probabilities learnt "
+        f"without it: {found['promised']:.1%} promised, {found['right']:.1%} true; expected "
+        f"calibration error {found['ece']:.3f}"
     )

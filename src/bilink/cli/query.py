@@ -39,13 +39,19 @@ def query(
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write the answers to this new file.")
     ] = None,
+    missing: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of all facts thought missing, for probabilities.", show_default="0.1"
+        ),
+    ] = None,
     memory: Annotated[str, typer.Option(help="Memory for the search of pairs.")] = "1GB",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a run a question: give what you know, and get what you left out.
 
-    For example, to ask for entities, for relations, for new pairs, and for the best new facts of
-    all relations:
+    For example, to ask for entities, for relations, for new pairs, for the most probable new facts
+    of all relations, and whether a fact is true:
 
     - `bilink query runs/first --head Austria --relation borders`
 
@@ -54,6 +60,8 @@ def query(
     - `bilink query runs/first --relation borders --new`
 
     - `bilink query runs/first --new`
+
+    - `bilink query runs/first --head Austria --relation borders --tail Italy`
     """
     from bilink.queries.answers import read_names, read_questions
     from bilink.runs.loading import load
@@ -64,7 +72,16 @@ def query(
     if questions is not None and given:
         raise typer.BadParameter(f"give --questions or --{next(iter(given))}, not both")
     loaded = load(run)
-    options: dict[str, Any] = {"k": k, "new": new, "memory": parse_bytes(memory)}
+    if len(given) == 3:
+        found = loaded.explain(**given, k=k, missing=missing)
+        print_json(found.to_dict()) if json else say(repr(found))
+        return
+    options: dict[str, Any] = {
+        "k": k,
+        "new": new,
+        "missing": missing,
+        "memory": parse_bytes(memory),
+    }
     if only is not None:
         options["only"] = only if only == "seen" else read_names(only)
     if questions is not None:
@@ -73,7 +90,7 @@ def query(
             answers: Any = loaded.query_all(lines, progress=advance, **options)
     else:
         answers = _ask(loaded, given, options)
-    if loaded.probability is None:
+    if loaded.judge is None:
         complain(f"no probabilities: learn them with 'bilink calibrate {run}'", "dim")
     if csv_file is not None:
         answers.to_csv(csv_file)
@@ -85,12 +102,14 @@ def query(
 
 
 def _ask(run: Any, given: dict[str, str], options: dict[str, Any]) -> Any:
-    heads = run.heads_to_search(**given)
-    with progress_bar("looking at all pairs" if heads else "asking", heads or 1) as advance:
+    count = run.to_search(**given, new=options["new"])
+    with progress_bar("searching" if count else "asking", count or 1) as advance:
         return run.query(**given, progress=advance, **options)
 
 
 def _show(answers: Any) -> None:
+    from bilink.queries.answers import probability_note
+
     rows = [
         [
             answer.label,
@@ -103,3 +122,5 @@ def _show(answers: Any) -> None:
     ]
     say(answers.question, style="bold")
     console.print(table(("answer", "rank", "score", "probability", ""), rows))
+    if answers.missing is not None:
+        say(probability_note(answers.missing), style="dim")

@@ -15,7 +15,6 @@ from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.negatives import sample_negatives
 from bilink.ensembles.mixture import MixtureScorer, Weights, check_members
 from bilink.errors import ConfigError, DataError
-from bilink.evaluation.calibration import fit_platt
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.evaluation.ranks import question_blocks
 from bilink.evaluation.regression import Comparisons, fit_weights
@@ -253,6 +252,15 @@ def _examples(
             + ("some score is not finite" if len(false) else "no triple is false")
         )
     return scores, np.arange(len(triples)) < len(true), triples[:, 1]
+
+
+def fit_platt(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """The weight and offset that make ``scores`` log-odds of ``labels`` (Platt, 1999)."""
+    from sklearn.linear_model import LogisticRegression
+
+    scale = max(scores.std(), 1e-12)
+    model = LogisticRegression(C=1e6).fit(scores[:, None] / scale, labels)
+    return float(model.coef_[0, 0]) / scale, float(model.intercept_[0])
 
 
 def _platt(

@@ -1,11 +1,12 @@
-"""How good a scorer is: ranks, metrics, classification, calibration, significance."""
+"""How good a scorer is: ranks, metrics, classification, probabilities, significance."""
 
 from bilink._extras import lazy
 
 _NAMES = {
-    "calibration": ("Calibration", "compare_calibrations", "fit_calibration"),
     "classification": ("Classification", "classify_triples"),
     "entity_ranking": ("EntityRanking", "rank_entities"),
+    "evidence": ("Evidence",),
+    "probability": ("Probability", "ask_test", "fit_probability"),
     "ranks": ("Ranks", "rank_triples", "top_candidates"),
     "reliability": ("Reliability",),
     "significance": ("paired_test",),

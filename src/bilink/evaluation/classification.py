@@ -22,8 +22,6 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.negatives import random_numbers, sample_negatives
 from bilink.errors import ConfigError, DataError
 from bilink.evaluation.metrics import BINARY_METRICS, binary_metrics, groups
-from bilink.evaluation.reliability import ece_within, reliability
-from bilink.models.scorer import Probability
 
 Score = Callable[[np.ndarray], np.ndarray]  # triples of ids (n, 3) → scores; higher is more likely
 
@@ -53,7 +51,6 @@ class Classification:
     thresholds: np.ndarray  # of each relation
     examples: np.ndarray  # of each relation: true and false triples that chose its threshold
     relation_names: tuple[str, ...]
-    probabilities: np.ndarray | None = None  # of being true, where scores were calibrated
 
     @property
     def predicted(self) -> np.ndarray:
@@ -126,18 +123,9 @@ class Classification:
             "graph": self.fingerprint,
             "seconds": round(self.seconds, 3),
             **_defined(self.metrics()),
-            "calibration": self._calibration(),
             "macro": _defined(self.macro()),
             "relations": [_defined(row) for row in self._per_relation],
         }
-
-    def _calibration(self) -> dict[str, float] | None:
-        if self.probabilities is None:
-            return None
-        found = reliability(self.probabilities, self.labels)
-        within = ece_within(self.probabilities, self.labels, self.triples[:, 1])
-        rest = {"brier": found.brier, "log_loss": found.log_loss}
-        return {"ece": found.ece, "ece_within_relations": within, **rest}
 
 
 def classify_triples(
@@ -148,15 +136,13 @@ def classify_triples(
     *,
     plausible: bool = True,
     prior: float = PRIOR,
-    probability: Probability | None = None,
 ) -> Classification:
     """Tell the true triples of ``split`` from false ones with ``score``, such as ``model.score``.
 
     ``seed`` is for the negatives, which are drawn where the graph has none of its own; they are
     ``plausible``, or made with any entity, which is a far easier task.  ``prior``
     says how much the thresholds of relations lean on that of all (see ``choose_thresholds``); 0
-    leaves each relation to itself, as in Wang et al. (2018).  ``probability`` makes probabilities
-    of triples and their scores, as ``Calibration.probabilities`` does.
+    leaves each relation to itself, as in Wang et al. (2018).
     """
     if not 0 <= prior < math.inf:
         raise ConfigError(f"prior must be at least 0 and finite, not {prior}")
@@ -194,7 +180,6 @@ def classify_triples(
         thresholds=means + deviations * chosen,
         examples=examples,
         relation_names=graph.relations.names,
-        probabilities=None if probability is None else probability(triples, scores),
     )
 
 

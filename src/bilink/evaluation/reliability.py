@@ -9,17 +9,10 @@ from typing import Any
 import numpy as np
 
 from bilink._plot import new_figure, save_figure
-from bilink._random import Stream, generator
 from bilink.errors import ConfigError, DataError
-from bilink.evaluation.metrics import groups
 
 BINS = 15
-LEAST = 20  # triples in a bin of one relation
-DRAWS = 5  # of truths from the probabilities themselves, to see what chance alone makes
 _TINY = 1e-15
-COLOURS = ("#adb5bd", "#c1121f", "#2a6f97")  # the plain sigmoid, one line for all, ours
-TITLES = {"sigmoid": "plain sigmoid", "global": "one line for all", "platt": "a line per relation"}
-ASKED = {"facts": "is this fact true?", "answers": "is this answer right?"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,57 +80,19 @@ def reliability(probabilities: np.ndarray, truths: np.ndarray, bins: int = BINS)
     return Reliability(counts, predicted, observed, p, y)
 
 
-def ece_within(
-    probabilities: np.ndarray, truths: np.ndarray, relations: np.ndarray, bins: int = BINS
-) -> float:
-    """The expected calibration error within relations: the mean over triples of their relation's.
-
-    A relation has at most ``bins`` bins, and fewer where they would hold less than 20 triples.
-    Few triples make some error by chance; see ``chance_ece``.
-    """
-    total = 0.0
-    for rows in groups(relations):
-        fewer = min(bins, max(1, len(rows) // LEAST))
-        total += len(rows) * reliability(probabilities[rows], truths[rows], fewer).ece
-    return total / len(relations)
-
-
-def chance_ece(
-    probabilities: np.ndarray, relations: np.ndarray, bins: int = BINS, seed: int = 0
-) -> tuple[float, float]:
-    """The two errors that perfect probabilities would show, for there are only so many triples.
-
-    The first over all triples, the second within relations.
-    """
-    random = generator(seed, Stream.RELIABILITY)
-    found = []
-    for _ in range(DRAWS):
-        truths = random.random(len(probabilities)) < probabilities
-        whole = reliability(probabilities, truths, bins).ece
-        found.append((whole, ece_within(probabilities, truths, relations, bins)))
-    whole, within = np.mean(found, axis=0)
-    return float(whole), float(within)
-
-
-def draw_reliability(comparisons: list[dict[str, Any]], path: Path) -> None:
-    """One panel for each result of ``compare_calibrations``, one curve for each method."""
-    count = len(comparisons)
-    figure = new_figure("the picture of a calibration", figsize=(4.2 * count, 4.4))
-    panels = figure.subplots(1, count, squeeze=False)[0]
-    for axes, found in zip(panels, comparisons, strict=True):
-        _draw_panel(axes, found)
-    save_figure(figure, path)
-
-
-def _draw_panel(axes: Any, found: Mapping[str, Any]) -> None:
+def draw_reliability(found: Mapping[str, Any], path: Path) -> None:
+    """What was promised against what is true; a dot for each bin of ``Asked.to_dict``."""
+    figure = new_figure("the picture of probabilities", figsize=(4.6, 4.6))
+    axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="#dee2e6", linewidth=1, zorder=0)
-    for colour, (name, result) in zip(COLOURS, found["results"].items(), strict=False):
-        error = f"{TITLES.get(name, name)}: {result['ece_within_relations']:.3f}"
-        x, y = ([part[key] for part in result["bins"]] for key in ("predicted", "observed"))
-        axes.plot(x, y, "o-", color=colour, label=error, markersize=4, linewidth=1.6)
-    axes.set_title(found.get("title", ASKED[found["asked"]]), loc="left", fontsize=10)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="probability")
-    axes.set_ylabel(f"share of true triples ({found['split']})")
+    x, y, n = (
+        np.array([part[key] for part in found["bins"]])
+        for key in ("predicted", "observed", "count")
+    )
+    error = 1.96 * np.sqrt(np.maximum(y * (1 - y), 0.25 / n) / n)
+    axes.errorbar(x, y, np.minimum(error, 0.5), fmt="o-", color="#2a6f97", capsize=2, linewidth=1.4)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="promised probability")
+    axes.set_ylabel("share that is true (test)")
+    axes.set_title(f"the best answers to {found['questions']:,} questions", loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
-    fonts = {"fontsize": 8, "title_fontsize": 8}
-    axes.legend(title="error within relations", frameon=False, loc="upper left", **fonts)
+    save_figure(figure, path)

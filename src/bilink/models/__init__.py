@@ -6,7 +6,7 @@ _NAMES = {
     "form": ("Form",),
     "model": ("Model",),
     "registry": ("FAMILIES", "Family", "family"),
-    "scorer": ("Probability", "Readout", "SIDES", "Scorer", "Side"),
+    "scorer": ("Readout", "SIDES", "Scorer", "Side"),
     "storage": ("load_model", "save_model"),
 }
 __all__, __getattr__ = lazy(__name__, _NAMES)

@@ -12,7 +12,7 @@ never models.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -24,8 +24,6 @@ from bilink.models.registry import Family
 
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, ...] = ("head", "tail")  # the side that is asked for
-# From triples (n, 3) of ids and their scores to the probability of each.
-Probability = Callable[[np.ndarray, np.ndarray], np.ndarray]
 BLOCK_MEMORY = 64 * 2**20  # bytes of scores that ``blocks`` holds at once
 _ROWS = 8192  # triples that are scored at once
 

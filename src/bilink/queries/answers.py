@@ -22,7 +22,7 @@ class Answer:
     tail: str
     label: str  # of what was asked for, to show to people
     score: float  # higher is more likely; comparable within one question only
-    probability: float | None  # None while the scores are not calibrated
+    probability: float | None  # None where none were learnt, and for training facts
     rank: int
     known: bool  # whether the graph holds this triple already
 
@@ -72,9 +72,14 @@ class Table:
 class Answers(Table):
     """The answers to one question, best first.  Printed, they are a table."""
 
-    def __init__(self, question: str, answers: list[Answer]):
+    def __init__(self, question: str, answers: list[Answer], missing: float | None = None):
         self.question = question
+        self.missing = missing  # the share of facts thought missing; None without probabilities
         self._answers = answers
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``bilink query --json`` prints it."""
+        return {"answers": self.rows(), "missing": self.missing}
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -93,13 +98,22 @@ class Answers(Table):
         labels = [printable(answer.label) for answer in self._answers]
         width = max(map(len, labels), default=0)
         lines = [self.question]
+        some = any(answer.probability is not None for answer in self._answers)
         for answer, label in zip(self._answers, labels, strict=True):
             mark = "known" if answer.known else "new"
-            chance = "" if answer.probability is None else f"  {answer.probability:>6.1%}"
+            chance = "" if answer.probability is None else f"{answer.probability:.1%}"
+            chance = f"  {chance:>6}" if some else ""
             lines.append(
                 f"{answer.rank:>4}  {label:<{width}}  {answer.score:>9.3f}{chance}  {mark}"
             )
+        if some and self.missing is not None:
+            lines.append(probability_note(self.missing))
         return "\n".join(lines)
+
+
+def probability_note(missing: float) -> str:
+    """What probabilities are for, in a line below them."""
+    return f"(probabilities: if {missing:.0%} of all facts are missing)"
 
 
 class AnswerSets(Table):
@@ -109,6 +123,10 @@ class AnswerSets(Table):
 
     def __init__(self, sets: Sequence[Answers]):
         self._sets = list(sets)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``bilink query --json`` prints it."""
+        return {"answers": self.rows(), "missing": self._sets[0].missing if self._sets else None}
 
     def __len__(self) -> int:
         return len(self._sets)

@@ -1,33 +1,36 @@
 """Which of the graph's own facts look wrong, and what might have been meant.
 
 Each fact is judged by a scorer that did not see it: one that did has learnt it, right or wrong.
-Its score becomes log-odds of being true rather than made up, calibrated for each relation on the
-facts that this scorer did not see.
+The evidence for it (``evaluation.evidence``) becomes log-odds, as for any other triple, by weights
+that are fitted on the facts that this scorer did not see.  They are moved so that as many facts are
+wrong as are thought wrong before one looks.
 
 A scorer that knows little of an entity doubts everything about it, which is no news.  So the
 log-odds count m / (m + 4) of themselves, where m is the number of other facts that the scorer has
-seen of the head or the tail, whichever has fewer.  (Chosen by errors planted in WN18RR, UMLS and
-Kinship, over ranks of the head and the tail, and over log-odds as they are.)
+seen of the head or the tail, whichever has fewer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from bilink._text import printable
 from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
-from bilink.errors import ConfigError, DataError
-from bilink.evaluation.calibration import Calibration, fit_calibration
+from bilink.errors import ConfigError
+from bilink.evaluation.evidence import Evidence
+from bilink.evaluation.probability import Judge, fit_probability
 from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.answers import check_count
 
 ERRORS = 0.05  # share of the facts that are thought wrong before one looks
 FEW = 4  # other facts that make a doubt count half
+SUGGESTED = 10  # candidates that a suggestion is chosen from
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Suggestion:
 
     name: str
     label: str
-    probability: float | None  # that the graph lacks this very fact; None without calibration
+    probability: float | None  # that the graph lacks this very fact
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,9 @@ def doubt_facts(
     for judge in judges:
         values[judge.rows] = judge.doubts
     known = known_answers(graph, SPLITS)
+    shift = _shift(-values, 1 - errors)
     facts = [
-        judges[fold[row]].describe(int(row), rank, known, errors)
+        judges[fold[row]].describe(int(row), rank, known, shift)
         for rank, row in enumerate(np.argsort(-values, kind="stable")[:k], start=1)
     ]
     return Doubts(facts, values, errors, graph.fingerprint)
@@ -162,10 +166,9 @@ class _Judge:
     rows: np.ndarray  # of these facts in the whole graph's train
     scores: np.ndarray
     seen: np.ndarray
+    odds: np.ndarray  # log-odds
     doubts: np.ndarray  # minus the log-odds, as far as they count
-    seed: int
-    _answers: Calibration | None = None
-    _tried: bool = False
+    judge: Judge
 
     @classmethod
     def of(cls, whole: Graph, scorer: Scorer, rows: np.ndarray, seed: int) -> "_Judge":
@@ -173,18 +176,25 @@ class _Judge:
         seen_facts = np.delete(whole.train, rows, axis=0)
         graph = replace(whole, train=seen_facts, valid=facts, test=none, negatives={})
         scores = np.asarray(scorer.score(facts), dtype=np.float64)
-        odds = fit_calibration(scorer, graph, seed=seed).log_odds(facts, scores)
+        evidence = Evidence(scorer, graph)
+        judge = Judge(evidence, fit_probability(scorer, graph, evidence=evidence, seed=seed))
+        odds, _ = judge(facts)
         counts = np.bincount(seen_facts[:, [0, 2]].ravel(), minlength=len(whole.entities))
         seen = counts[facts[:, [0, 2]]].min(axis=1)
-        return cls(scorer, graph, rows, scores, seen, -odds * seen / (seen + FEW), seed)
+        return cls(scorer, graph, rows, scores, seen, odds, -odds * seen / (seen + FEW), judge)
 
-    def describe(self, row: int, rank: int, known: dict[str, KnownAnswers], errors: float) -> Doubt:
+    def describe(
+        self, row: int, rank: int, known: Mapping[str, KnownAnswers], shift: float
+    ) -> Doubt:
         """The fact in that row of train, with names, probability and suggestions."""
         place = int(np.searchsorted(self.rows, row))
         h, r, t = (int(i) for i in self.graph.valid[place])
         entities, relations = self.graph.entities, self.graph.relations
         given: dict[Side, int] = {"head": t, "tail": h}
-        suggestions = {side: self._suggest(side, given[side], r, known[side]) for side in SIDES}
+        least = float(self.odds[place])
+        suggestions = {
+            side: self._suggest(side, given[side], r, known[side], least) for side in SIDES
+        }
         # An end with many right answers hardly needs this one replaced.
         gains = [
             ((s.probability or 0.0) / max(len(known[side].of_query(given[side], r)), 1), side)
@@ -199,39 +209,38 @@ class _Judge:
             relation_label=relations.label(r),
             tail_label=entities.label(t),
             rank=rank,
-            probability=float(expit(-self.doubts[place] + logit(1 - errors))),
+            probability=float(expit(shift - self.doubts[place])),
             score=float(self.scores[place]),
             seen=int(self.seen[place]),
             suggestions=suggestions,
             side=max(gains)[1] if gains else None,
         )
 
-    def _suggest(self, side: Side, given: int, r: int, known: KnownAnswers) -> Suggestion | None:
-        """The best entity seen in this position that is no known answer, as this fact's own is."""
-        others = np.ones(len(self.graph.entities), dtype=bool)
-        others[self.graph.train[self.graph.train[:, 1] == r, COLUMNS[side][1]]] = False
-        others[known.of_query(given, r)] = True
-        others[given] |= r not in self.graph.reflexive_relations
-        barred = np.flatnonzero(others)
-        ids, scores = top_candidates(self.scorer, side, given, r, 1, barred)
+    def _suggest(
+        self, side: Side, given: int, r: int, known: KnownAnswers, least: float
+    ) -> Suggestion | None:
+        """The best entity that is no known answer, if it is more probable than the fact's own."""
+        barred = known.of_query(given, r)
+        if r not in self.graph.reflexive_relations:
+            barred = np.append(barred, given)
+        ids, _ = top_candidates(self.scorer, side, given, r, SUGGESTED, barred)
         if not len(ids):
             return None
-        best = int(ids[0])
-        triple = np.array([[given, r, best] if side == "tail" else [best, r, given]])
-        calibration = self._answer_calibration()
+        triples = np.empty((len(ids), 3), dtype=np.int64)
+        triples[:] = (given, r, given)
+        triples[:, COLUMNS[side][1]] = ids
+        odds, chances = self.judge(triples)
+        best = int(np.argmax(odds))
+        if odds[best] <= least:
+            return None
+        name = int(ids[best])
         return Suggestion(
-            self.graph.entities.names[best],
-            self.graph.entities.label(best),
-            float(calibration.probabilities(triple, scores)[0]) if calibration else None,
+            self.graph.entities.names[name],
+            self.graph.entities.label(name),
+            float(chances[best]),
         )
 
-    def _answer_calibration(self) -> Calibration | None:
-        if not self._tried:
-            self._tried = True
-            try:
-                self._answers = fit_calibration(
-                    self.scorer, self.graph, asked="answers", seed=self.seed
-                )
-            except DataError:  # none of the best answers is right
-                self._answers = None
-        return self._answers
+
+def _shift(odds: np.ndarray, share: float) -> float:
+    """What makes the mean probability of all facts the share that is thought true."""
+    return brentq(lambda x: expit(odds + x).mean() - share, -100.0, 100.0)

@@ -13,6 +13,7 @@ from bilink._text import printable
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import FactIndex
 from bilink.ensembles.mixture import MixtureScorer
+from bilink.evaluation.probability import MISSING, check_missing
 from bilink.evaluation.ranks import rank_triples
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES, Scorer, Side
@@ -55,6 +56,9 @@ class Explained(Protocol):
     def known(self) -> FactIndex:
         """What the graph knows."""
 
+    def chances(self, triples: np.ndarray, missing: float | None = None) -> list[float | None]:
+        """How likely each triple of ids is true."""
+
 
 @dataclass(frozen=True)
 class Support:
@@ -88,6 +92,8 @@ class Explanation:
 
     triple: Fact
     score: float
+    probability: float | None  # None for a training fact, and where none were learnt
+    missing: float | None  # the share of facts thought missing, which it depends on
     ranks: dict[Side, float]  # among all entities in that place, known ones left out
     known: str | None  # the split that holds the triple
     members: list[Member]  # of an ensemble
@@ -117,6 +123,9 @@ class Explanation:
     def __repr__(self) -> str:
         lines = [f"{_sentence(self.triple)}: {'in ' + self.known if self.known else 'new'}"]
         places = ", ".join(f"rank {self.ranks[side]:g} as {side}" for side in reversed(SIDES))
+        if self.probability is not None and self.missing is not None:
+            share = f"if {self.missing:.0%} of all facts are missing"
+            lines.append(f"probability {self.probability:.1%}, {share}")
         lines.append(f"score {self.score:.3f}; {places}")
         if self.members:
             lines.append("members (share of the score above the average candidate)")
@@ -141,7 +150,14 @@ def _sentence(fact: Fact) -> str:
     return " · ".join(map(printable, fact))
 
 
-def explain(run: Explained, head: str, relation: str, tail: str, k: int = 5) -> Explanation:
+def explain(
+    run: Explained,
+    head: str,
+    relation: str,
+    tail: str,
+    k: int = 5,
+    missing: float | None = None,
+) -> Explanation:
     """Explain the score of (head, relation, tail) under the scorer of a run."""
     check_count(k)
     scorer, models, graph = run.scorer, run.models, run.graph
@@ -159,9 +175,13 @@ def explain(run: Explained, head: str, relation: str, tail: str, k: int = 5) -> 
     best = np.argsort(-held, kind="stable")[:k]
     total = np.abs(held).sum() or 1.0
     rules, against = _rules(run, triple, k)
+    share = check_missing(MISSING if missing is None else missing)
+    (probability,) = run.chances(triple[None], share)
     return Explanation(
         triple=_labels(graph, triple),
         score=float(scorer.score(triple[None])[0]),
+        probability=probability,
+        missing=None if probability is None else share,
         ranks={side: float(ranks[side].values()[0]) for side in SIDES},
         known=_split_of(graph, triple),
         members=members,

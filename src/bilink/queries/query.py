@@ -10,13 +10,18 @@ from bilink._text import printable
 from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import FactIndex, known_answers
 from bilink.errors import ConfigError
+from bilink.evaluation.probability import MISSING, Judge, check_missing
 from bilink.evaluation.ranks import top_candidates
-from bilink.models.scorer import Probability, Scorer, Side
+from bilink.models.scorer import Scorer, Side
 from bilink.queries.answers import Answer, Answers, AnswerSets, Question, check_count
+from bilink.queries.new_facts import Wanted, most_probable, places_to_search
 from bilink.queries.pairs import MEMORY_BUDGET, PairSearch
 
 SEEN = "seen"
 Only = str | Sequence[str]
+MORE = 20  # candidates beyond those asked for that are judged: probabilities change the order
+RELATIONS = 500  # of two entities that are judged
+SPREAD = 8  # new facts of all relations: at most a share of 1/SPREAD is of one
 _PATTERNS = (
     "give a relation and either a head or a tail; or a relation alone, for pairs; or a head and a "
     "tail, for relations; or nothing, for new facts"
@@ -34,8 +39,8 @@ class Answering:
         raise NotImplementedError
 
     @property
-    def probability(self) -> Probability | None:
-        """How likely answers are right: a function of their triples of ids and their scores."""
+    def judge(self) -> Judge | None:
+        """What makes probabilities, or None where none were learnt."""
         return None
 
     @cached_property
@@ -52,6 +57,7 @@ class Answering:
         k: int = 10,
         new: bool = False,
         only: Only | None = None,
+        missing: float | None = None,
         memory: int = MEMORY_BUDGET,
         progress: Callable[[int], None] | None = None,
         stop: Callable[[], bool] | None = None,
@@ -73,6 +79,8 @@ class Answering:
         only
             Entities that may be answers: ``"seen"`` for those that training has in that position of
             the relation, or a list of names.
+        missing
+            The share of all facts that is thought missing, which probabilities depend on.
         memory, progress, stop
             For the search of pairs: bytes; a function that is called with the number of heads just
             done; a function that ends the search when it returns true.
@@ -85,7 +93,7 @@ class Answering:
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
         search = {"memory": memory, "progress": progress, "stop": stop}
-        return self.query_ids(h, r, t, k=k, new=new, only=only, **search)
+        return self.query_ids(h, r, t, k=k, new=new, only=only, missing=missing, **search)
 
     def query_ids(
         self,
@@ -96,23 +104,25 @@ class Answering:
         k: int = 10,
         new: bool = False,
         only: Only | None = None,
+        missing: float | None = None,
         **search: Any,
     ) -> Answers:
         """``query`` for ids in place of names."""
         check_count(k)
+        missing = check_missing(MISSING if missing is None else missing)
         match h, r, t:
             case int(), int(), None:
-                return self._entities("tail", h, r, k, new, only)
+                return self._entities("tail", h, r, k, new, only, missing)
             case None, int(), int():
-                return self._entities("head", t, r, k, new, only)
+                return self._entities("head", t, r, k, new, only, missing)
             case None, int(), None:
-                return self._pairs(r, k, new, only, search)
+                return self._pairs(r, k, new, only, missing, search)
             case int(), None, int():
                 if only is not None:
                     raise ConfigError("only limits entities, but this question asks for a relation")
-                return self._relations(h, t, k, new)
+                return self._relations(h, t, k, new, missing)
             case None, None, None if new:
-                return self._new_facts(k, only, search)
+                return self._new_facts(k, only, missing, search)
         raise ConfigError(_PATTERNS)
 
     def query_all(
@@ -122,6 +132,7 @@ class Answering:
         k: int = 10,
         new: bool = False,
         only: Only | None = None,
+        missing: float | None = None,
         memory: int = MEMORY_BUDGET,
         progress: Callable[[int], None] | None = None,
     ) -> AnswerSets:
@@ -134,35 +145,75 @@ class Answering:
         for question in questions:
             with question.blamed():
                 given: dict[str, Any] = dict(question.given)
-                sets.append(self.query(**given, k=k, new=new, only=only, memory=memory))
+                sets.append(
+                    self.query(**given, k=k, new=new, only=only, missing=missing, memory=memory)
+                )
             if progress:
                 progress(1)
         return AnswerSets(sets)
 
-    def heads_to_search(
-        self, head: str | None = None, relation: str | None = None, tail: str | None = None
+    def to_search(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        new: bool = False,
     ) -> int:
-        """How many heads ``progress`` will count: 0 for a question that searches no pairs."""
+        """How much ``progress`` will count: 0 for a question that searches no pairs."""
         if head is not None or tail is not None:
             return 0
-        return len(self.graph.entities) * (len(self.graph.relations) if relation is None else 1)
+        k = len(self.graph.relations)
+        asked = range(k)
+        if relation is not None:
+            r = self.graph.relations.find(relation)
+            asked = range(r, r + 1)
+        if new and self.judge is not None:
+            return places_to_search(self.judge.evidence, asked)
+        return len(self.graph.entities) * len(asked)
 
     def new_facts(self, k: int = 10, *, only: Only | None = None, **search: Any) -> Answers:
         """The ``k`` best facts of all relations that the graph does not hold.
 
-        They stand by probability where there is one, else by score; scores of different relations
-        compare only as far as the model was trained to make them.
+        They stand by probability where there is one, spread over relations; else by score, and
+        scores of different relations compare only as far as the model was trained to make them.
         """
         return self.query_ids(None, None, None, k=k, new=True, only=only, **search)
 
-    def _new_facts(self, k: int, only: Only | None, search: Mapping[str, Any]) -> Answers:
-        best = _Best(k, self.probability)
-        for r in range(len(self.graph.relations)):
+    def _new_facts(
+        self, k: int, only: Only | None, missing: float, search: Mapping[str, Any]
+    ) -> Answers:
+        relations = range(len(self.graph.relations))
+        if self.judge is not None:
+            triples = self._probable(relations, k, only, missing, search)
+            return self._answers("new facts", triples, self.scorer.score(triples), _whole, missing)
+        best = _Best(k)
+        for r in relations:
             best.add(*self._best_pairs(r, k, True, only, best.floor, search))
-        return self._answers("new facts", best.triples, best.scores, _whole)
+        return self._answers("new facts", best.triples, best.scores, _whole, missing)
+
+    def _probable(
+        self,
+        relations: range,
+        k: int,
+        only: Only | None,
+        missing: float,
+        search: Mapping[str, Any],
+    ) -> np.ndarray:
+        """The most probable new facts; of all relations, not too many of one."""
+        assert self.judge is not None
+        wanted = Wanted(
+            k=k,
+            per_relation=k if len(relations) == 1 else -(-k // min(SPREAD, len(relations))),
+            missing=missing,
+            heads=None if only is None else lambda r: self._chosen(only, "head", r),
+            tails=None if only is None else lambda r: self._chosen(only, "tail", r),
+            progress=search.get("progress"),
+            stop=search.get("stop"),
+        )
+        return most_probable(self.judge, relations, wanted)
 
     def _entities(
-        self, side: Side, given: int, r: int, k: int, new: bool, only: Only | None
+        self, side: Side, given: int, r: int, k: int, new: bool, only: Only | None, missing: float
     ) -> Answers:
         facts = self.known[side].of_query(given, r)
         leave_out = [facts] if new else []
@@ -173,27 +224,38 @@ class Answering:
             others[self._chosen(only, side, r)] = False
             leave_out.append(np.flatnonzero(others))
         exclude = np.concatenate(leave_out) if leave_out else np.empty(0, dtype=np.int32)
-        ids, scores = top_candidates(self.scorer, side, given, r, k, exclude)
+        count = k if self.judge is None else k + MORE
+        ids, scores = top_candidates(self.scorer, side, given, r, count, exclude)
         triples = np.empty((len(ids), 3), dtype=np.int64)
         triples[:] = (given, r, given)
         triples[:, COLUMNS[side][1]] = ids
+        triples, scores = self._ordered(triples, scores, k, missing)
         entity, relation = self._shown(given, r)
         if side == "tail":
-            return self._answers(f"({entity}, {relation}, ?)", triples, scores, _tail)
-        return self._answers(f"(?, {relation}, {entity})", triples, scores, _head)
+            return self._answers(f"({entity}, {relation}, ?)", triples, scores, _tail, missing)
+        return self._answers(f"(?, {relation}, {entity})", triples, scores, _head, missing)
 
-    def _relations(self, h: int, t: int, k: int, new: bool) -> Answers:
+    def _ordered(
+        self, triples: np.ndarray, scores: np.ndarray, k: int, missing: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ``k`` best, by all evidence where there are probabilities, else as they are."""
+        if self.judge is None or not len(triples):
+            return triples[:k], scores[:k]
+        odds, _ = self.judge(triples, missing)
+        best = np.argsort(-odds, kind="stable")[:k]
+        return triples[best], scores[best]
+
+    def _relations(self, h: int, t: int, k: int, new: bool, missing: float) -> Answers:
         n = len(self.graph.relations)
         triples = np.stack([np.full(n, h), np.arange(n), np.full(n, t)], axis=1)
         if new:
             triples = triples[~self.known.holds(triples)]
         scores = self.scorer.score(triples)
-        value = scores  # of different relations, so that probabilities say more
-        if self.probability is not None and len(triples):
-            value = self.probability(triples, scores)
-        best = np.lexsort((triples[:, 1], -scores, -value))[:k]
+        best = np.argsort(-scores, kind="stable")
+        best = best[: k if self.judge is None else max(RELATIONS, k)]
+        triples, scores = self._ordered(triples[best], scores[best], k, missing)
         names = [printable(self.graph.entities.label(i)) for i in (h, t)]
-        return self._answers(f"({names[0]}, ?, {names[1]})", triples[best], scores[best], _relation)
+        return self._answers(f"({names[0]}, ?, {names[1]})", triples, scores, _relation, missing)
 
     def _pairs(
         self,
@@ -201,11 +263,16 @@ class Answering:
         k: int,
         new: bool,
         only: Only | None,
+        missing: float,
         search: Mapping[str, Any],
     ) -> Answers:
-        triples, scores = self._best_pairs(r, k, new, only, -np.inf, search)
+        if new and self.judge is not None:
+            triples = self._probable(range(r, r + 1), k, only, missing, search)
+            scores = self.scorer.score(triples)
+        else:
+            triples, scores = self._best_pairs(r, k, new, only, -np.inf, search)
         relation = printable(self.graph.relations.label(r))
-        return self._answers(f"(?, {relation}, ?)", triples, scores, _pair)
+        return self._answers(f"(?, {relation}, ?)", triples, scores, _pair, missing)
 
     def _best_pairs(
         self,
@@ -258,12 +325,11 @@ class Answering:
         triples: np.ndarray,
         scores: np.ndarray,
         label: Callable[[str, str, str], str],
+        missing: float,
     ) -> Answers:
         """The table of the answers: the one place where names, marks and probabilities are set."""
         entities, relations = self.graph.entities, self.graph.relations
-        chances = None
-        if self.probability is not None and len(triples):
-            chances = self.probability(triples, scores).tolist()
+        chances = self.chances(triples, missing)
         known = self.known.holds(triples).tolist()
         answers = [
             Answer(
@@ -272,7 +338,7 @@ class Answering:
                 tail=entities.names[t],
                 label=label(entities.label(h), relations.label(r), entities.label(t)),
                 score=score,
-                probability=None if chances is None else chances[i],
+                probability=chances[i],
                 rank=i + 1,
                 known=known[i],
             )
@@ -280,34 +346,42 @@ class Answering:
                 zip(triples.tolist(), scores.tolist(), strict=True)
             )
         ]
-        return Answers(question, answers)
+        return Answers(question, answers, missing if self.judge is not None else None)
+
+    def chances(self, triples: np.ndarray, missing: float | None = None) -> list[float | None]:
+        """How likely each triple of ids is true; None for what the model was trained on.
+
+        A model that has seen a fact cannot judge it; ``bilink audit`` does.
+        """
+        triples = np.asarray(triples).reshape(-1, 3)
+        if self.judge is None or not len(triples):
+            return [None] * len(triples)
+        _, found = self.judge(triples, missing)
+        seen = self._trained.holds(triples)
+        return [
+            None if trained else chance
+            for trained, chance in zip(seen.tolist(), found.tolist(), strict=True)
+        ]
 
 
 class _Best:
-    """The best facts so far, over relations."""
+    """The best facts so far, over relations, by their scores."""
 
-    def __init__(self, k: int, probability: Probability | None):
-        self._k, self._probability = k, probability
+    def __init__(self, k: int):
+        self._k = k
         self.triples, self.scores = np.empty((0, 3), dtype=np.int64), np.empty(0)
-        self._order_by = np.empty(0)
 
     @property
     def floor(self) -> float:
-        """Scores below it are not among the best; unknown where probabilities decide."""
-        full = self._probability is None and len(self.scores) == self._k
-        return float(self.scores[-1]) if full else -np.inf
+        """Scores below it are not among the best."""
+        return float(self.scores[-1]) if len(self.scores) == self._k else -np.inf
 
     def add(self, triples: np.ndarray, scores: np.ndarray) -> None:
         """Mix in the best facts of one more relation."""
-        value = scores
-        if self._probability is not None and len(triples):
-            value = self._probability(triples, scores)
         triples = np.concatenate([self.triples, triples])
         scores = np.concatenate([self.scores, scores])
-        value = np.concatenate([self._order_by, value])
-        order = np.lexsort((triples[:, 2], triples[:, 0], triples[:, 1], -scores, -value))
-        order = order[: self._k]
-        self.triples, self.scores, self._order_by = triples[order], scores[order], value[order]
+        order = np.lexsort((triples[:, 2], triples[:, 0], triples[:, 1], -scores))[: self._k]
+        self.triples, self.scores = triples[order], scores[order]
 
 
 def _head(head: str, relation: str, tail: str) -> str:

@@ -77,7 +77,7 @@ class CombinedRun(Run):
                 save_model(model, folder.member(i))
                 members.append({"name": name, "model": model.family.name, "dim": model.dim})
         save_tensors(_tensors(self._scorer), _HEADER, folder.weights)
-        self._write_calibrations(folder)
+        self._write_probability(folder)
         folder.write_sections(
             data={**self.data, "fingerprint": self.graph.fingerprint},
             ensemble=self.config.to_dict(),

@@ -7,7 +7,7 @@
     checkpoint.safetensors   where training stands; ``bilink resume`` goes on from it
     model.safetensors        the finished model
     metrics.json             what ``bilink evaluate`` and ``bilink classify`` found
-    calibration.json         what makes probabilities of its scores
+    probability.json         what makes probabilities of evidence
     weights.safetensors      of an ensemble, whose members are member-0.safetensors and so on
     audit/                   what ``bilink audit`` found, and the models that it trained
 
@@ -50,7 +50,8 @@ GRAPH_FORMAT = "bilink-graph"
 NEGATIVES = "_negatives"  # test_negatives stands beside test, where there are any
 FILES = (
     "metrics.json",
-    "calibration.json",
+    "calibration.json",  # of version 0.1.0
+    "probability.json",
     "model.safetensors",
     "weights.safetensors",
     "checkpoint.safetensors",
@@ -296,15 +297,13 @@ class RunFolder:
         found = {**self._read_json("metrics.json"), metrics["protocol"]: metrics}
         write_text(self.path / "metrics.json", json.dumps(found, indent=1) + "\n")
 
-    def read_calibration(self, asked: str) -> dict[str, Any] | None:
-        """What was kept of the calibration of ``asked``; nothing where that cannot be read."""
-        found = self._read_json("calibration.json").get(asked)
-        return found if isinstance(found, dict) else None
+    def read_probability(self) -> dict[str, Any]:
+        """What was learnt about probabilities; nothing where that cannot be read."""
+        return self._read_json("probability.json")
 
-    def write_calibration(self, calibration: dict[str, Any]) -> None:
-        """Keep a calibration beside that of what else is asked."""
-        found = {**self._read_json("calibration.json"), calibration["asked"]: calibration}
-        write_text(self.path / "calibration.json", json.dumps(found) + "\n")
+    def write_probability(self, found: dict[str, Any]) -> None:
+        """Keep what was learnt about probabilities."""
+        write_text(self.path / "probability.json", json.dumps(found) + "\n")
 
     def read_doubts(self, graph: Graph) -> list[dict[str, Any]] | None:
         """The facts that the last audit found doubtful, if it was of this graph."""

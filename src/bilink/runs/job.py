@@ -224,7 +224,9 @@ class Job:
             if result.stopped != INTERRUPTED:
                 if history or folder.read_config() != self.config:
                     # The model is another one, so what was found before does not hold.
-                    folder.remove("metrics.json", "calibration.json", f"{AUDIT}/{DOUBTS}")
+                    folder.remove(
+                        "metrics.json", "calibration.json", "probability.json", f"{AUDIT}/{DOUBTS}"
+                    )
                     folder.write_config(self.config)
                 folder.write_model(result.model, result.progress.epoch)
             history = folder.read_history()
@@ -237,7 +239,7 @@ class Job:
             result.stopped,
             folder.path if folder else None,
         )
-        if calibrate and result.stopped != INTERRUPTED and run.calibration() is None:
+        if calibrate and result.stopped != INTERRUPTED and run.calibration is None:
             run.calibrate_if_possible()
         return run
 

@@ -67,7 +67,7 @@ class PathRun(Run):
         """Write all files of the run to its folder."""
         folder.begin(self.graph)
         save_paths(self.model, folder.model)
-        self._write_calibrations(folder)
+        self._write_probability(folder)
         folder.write_sections(
             data={**self.config.data, "fingerprint": self.config.fingerprint},
             model={"name": NAME},

@@ -9,12 +9,11 @@ import numpy as np
 
 from bilink.data.graph import SPLITS
 from bilink.errors import BilinkError, DataError
-from bilink.evaluation.calibration import Calibration, fit_calibration
 from bilink.evaluation.classification import PRIOR, Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
-from bilink.evaluation.reliability import ASKED
+from bilink.evaluation.evidence import Evidence
+from bilink.evaluation.probability import Judge, Probability, fit_probability
 from bilink.models.model import Model
-from bilink.models.scorer import Probability
 from bilink.paths.model import PathModel
 from bilink.queries.explain import Explanation, explain
 from bilink.queries.export import Vectors
@@ -51,13 +50,28 @@ class Run(Answering):
 
     def score(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
         """The score of each (head, relation, tail) of names; higher is more likely."""
+        return self.scorer.score(self._ids(triples))
+
+    def probability(
+        self, triples: Iterable[tuple[str, str, str]], missing: float | None = None
+    ) -> list[float | None]:
+        """How likely each (head, relation, tail) of names is true.
+
+        ``missing`` is the share of all facts that is thought missing.  None stands for a training
+        fact, which the model has seen and cannot judge, and for a run without probabilities.
+        """
+        return self.chances(self._ids(triples), missing)
+
+    def _ids(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
         entities, relations = self.graph.entities.find, self.graph.relations.find
         ids = [(entities(h), relations(r), entities(t)) for h, r, t in triples]
-        return self.scorer.score(np.array(ids, dtype=np.int32).reshape(-1, 3))
+        return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
-    def explain(self, head: str, relation: str, tail: str, k: int = 5) -> Explanation:
-        """What speaks for a triple: rules, training facts, members, analogies, paths."""
-        return explain(self, head, relation, tail, k)
+    def explain(
+        self, head: str, relation: str, tail: str, k: int = 5, missing: float | None = None
+    ) -> Explanation:
+        """How likely a triple is, and what speaks for it: rules, facts, members, analogies."""
+        return explain(self, head, relation, tail, k, missing)
 
     def rules(self, relation: str | None = None, k: int = 10) -> RuleList:
         """The ``k`` most confident rules, of one relation or of all; an error if there are none."""
@@ -115,14 +129,7 @@ class Run(Answering):
         plausible: bool = True,
         prior: float = PRIOR,
     ) -> Classification:
-        """Tell true from false triples of ``split``; see ``bilink.classify_triples``.
-
-        Probabilities are judged as well where the run has a calibration of facts.
-        """
-        calibration = self.calibration("facts")
-        probability = None
-        if calibration is not None:  # one false triple for each true one
-            probability = calibration.with_prior(0.5).probabilities
+        """Tell true from false triples of ``split``; see ``bilink.classify_triples``."""
         return classify_triples(
             self.scorer.score,
             self.graph,
@@ -130,78 +137,46 @@ class Run(Answering):
             seed,
             plausible=plausible,
             prior=prior,
-            probability=probability,
         )
 
-    def calibrate(
-        self,
-        asked: str = "facts",
-        *,
-        method: str = "platt",
-        prior: float | None = None,
-        shrinkage: float = 0.0,
-        seed: int = 0,
-    ) -> Calibration:
-        """Learn probabilities on valid, and keep them in the run's folder, if it has one.
-
-        See ``bilink.fit_calibration`` for the options.
-        """
-        found = fit_calibration(
-            self.scorer,
-            self.graph,
-            asked=asked,
-            method=method,
-            prior=prior,
-            shrinkage=shrinkage,
-            seed=seed,
-        )
-        self._calibrations[asked] = found
+    def calibrate(self, *, seed: int = 0) -> Probability:
+        """Learn probabilities on valid, and keep them in the run's folder, if it has one."""
+        found = fit_probability(self.scorer, self.graph, evidence=self._evidence, seed=seed)
+        self._learnt = found
         if self.path is not None:
-            RunFolder(self.path).write_calibration(found.to_dict())
+            RunFolder(self.path).write_probability(found.to_dict())
         return found
 
     def calibrate_if_possible(self) -> None:
-        """Calibrate what can be asked: nothing where there is no validation split to learn from."""
-        for asked in ASKED:
-            with suppress(DataError):
-                self.calibrate(asked)
-
-    def calibration(self, asked: str = "facts") -> Calibration | None:
-        """What makes probabilities of scores, or None where the run was not calibrated.
-
-        Of ``"facts"``, is a triple true; of ``"answers"``, is one of the best answers right.
-        """
-        if asked not in self._calibrations:
-            kept = self._kept_calibration(asked)
-            if kept is None:
-                return None
-            self._calibrations[asked] = kept
-        return self._calibrations[asked]
+        """Calibrate, or leave it where there is too little to learn from."""
+        with suppress(DataError):
+            self.calibrate()
 
     @property
-    def probability(self) -> Probability | None:
-        """How likely answers are right: a function of their triples of ids and their scores.
+    def calibration(self) -> Probability | None:
+        """What makes probabilities of evidence, or None where none were learnt."""
+        if self._learnt is None and self.path is not None:
+            values = RunFolder(self.path).read_probability()
+            try:
+                kept = Probability.from_dict(values)
+            except (KeyError, TypeError, ValueError, BilinkError):
+                return None
+            if kept.fingerprint == self.graph.fingerprint:
+                self._learnt = kept
+        return self._learnt
 
-        None where the run was not calibrated.
-        """
-        calibration = self.calibration("answers")
-        return None if calibration is None else calibration.probabilities
+    @property
+    def judge(self) -> Judge | None:
+        """What makes probabilities, or None where none were learnt."""
+        learnt = self.calibration
+        return None if learnt is None else Judge(self._evidence, learnt)
+
+    _learnt: Probability | None = None
 
     @cached_property
-    def _calibrations(self) -> dict[str, Calibration]:
-        return {}
+    def _evidence(self) -> Evidence:
+        return Evidence(self.scorer, self.graph, self.known)
 
-    def _write_calibrations(self, folder: RunFolder) -> None:
-        for calibration in self._calibrations.values():
-            folder.write_calibration(calibration.to_dict())
-
-    def _kept_calibration(self, asked: str) -> Calibration | None:
-        values = RunFolder(self.path).read_calibration(asked) if self.path is not None else None
-        try:
-            kept = Calibration.from_dict(values or {})
-        except (KeyError, TypeError, ValueError, BilinkError):
-            return None
-        fits = kept.fingerprint == self.graph.fingerprint and len(kept.weights) == len(
-            self.graph.relations
-        )
-        return kept if fits else None
+    def _write_probability(self, folder: RunFolder) -> None:
+        if self._learnt is not None:
+            folder.write_probability(self._learnt.to_dict())

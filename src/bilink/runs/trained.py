@@ -48,7 +48,7 @@ class TrainedRun(Run):
         for record in self.history:
             folder.append_history(record)
         folder.write_model(self.model, self.progress.epoch)
-        self._write_calibrations(folder)
+        self._write_probability(folder)
         folder.write_config(self.config)  # last, since it makes the run valid
         self.path = folder.path
 

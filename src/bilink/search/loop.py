@@ -115,7 +115,7 @@ def search(
             run = job.run_or_read(folder / BEST, on_epoch=on_epoch, should_stop=should_stop)
             if run.stopped == INTERRUPTED:
                 run = None
-            elif run.calibration() is None:
+            elif run.calibration is None:
                 run.calibrate_if_possible()
         winner = validation_metrics(run) if run else None
         found = report.write(folder, graph, source, trials, winner)

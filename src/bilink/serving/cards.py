@@ -5,13 +5,11 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from bilink._text import printable
 from bilink.data.graph import SPLITS
 from bilink.data.statistics import RelatedRelations, related_relations, relation_statistics
 from bilink.errors import DataError
-from bilink.evaluation.calibration import find_examples
+from bilink.evaluation.probability import Asked, ask_test
 from bilink.evaluation.reliability import reliability
 from bilink.models.scorer import SIDES
 from bilink.runs.audit import kept_doubts
@@ -32,7 +30,7 @@ class RelationCards:
     """Statistics, theory and reliability of relations; what takes long is computed on demand."""
 
     def __init__(self, run: Run):
-        self._run, self._graph, self._probability = run, run.graph, run.probability
+        self._run, self._graph = run, run.graph
 
     def card(self, r: int) -> dict[str, Any]:
         """The card of relation ``r``; related relations are given by id."""
@@ -69,12 +67,12 @@ class RelationCards:
         """How often answers to questions of the test split are right, by their probability."""
         if self._judged is None:
             return None
-        relations, probabilities, right = self._judged
-        rows = relations == r
+        rows = self._judged.relations == r
         bins = min(MOST_BINS, int(rows.sum()) // LEAST_IN_BIN)
         if bins < 2:
             return None
-        found = reliability(probabilities[rows], right[rows], bins)
+        judged = self._judged
+        found = reliability(judged.probabilities[rows], judged.right[rows], bins)
         return {
             "error": found.ece,
             "said": found.predicted.tolist(),
@@ -83,15 +81,14 @@ class RelationCards:
         }
 
     @cached_property
-    def _judged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Answers to the questions of the test split: relation, probability, whether right."""
-        if self._probability is None:
+    def _judged(self) -> Asked | None:
+        """The best answers to the questions of the test split."""
+        if self._run.judge is None:
             return None
         try:
-            found = find_examples(self._run.scorer, self._graph, "test", "answers")
+            return ask_test(self._run.scorer, self._graph)
         except DataError:  # the test split is empty
             return None
-        return found.relations, self._probability(found.triples, found.scores), found.labels
 
     @cached_property
     def _relation_facts(self) -> list[RelationFacts]:

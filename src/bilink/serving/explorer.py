@@ -140,7 +140,7 @@ class Explorer:
         self.entities = Names(self.graph.entities, self.facts.degrees)
         self.relations = Names(self.graph.relations, self.facts.counts)
         self._search_pairs = lru_cache(64)(self._try_pairs)  # these searches take long
-        self._calibrated = run.probability is not None
+        self._calibrated = run.judge is not None
         self._cards = RelationCards(run)
         # A few questions, so that the first caller waits for no compiling and no index.
         self.search("", "entity", 1)
@@ -268,10 +268,7 @@ class Explorer:
         rows = [self._ids(*triple) for triple in triples]
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
-        calibration, probabilities = self.run.calibration("facts"), [None] * len(ids)
-        if calibration is not None:
-            probabilities = calibration.probabilities(ids, scores).tolist()
-        found = zip(rows, scores, probabilities, strict=True)
+        found = zip(rows, scores, self.run.chances(ids), strict=True)
         return {
             "scores": [
                 {

@@ -1,0 +1,398 @@
+"""The probability that a triple is true, given all evidence: one number, wherever it is shown.
+
+It is learnt where it is used: among what would be shown.  *Candidates* are the best answers, none
+of them known, to the questions that the graph suggests.  *Positives* are validation facts, which
+the scorer has not seen, judged as if nobody knew them.  Which candidates are true is not known, but
+this is: of the true ones there are as many as facts are missing, and their evidence is spread as
+that of the validation facts, which are a sample of what can be missing.  So with v(e) positives and
+N(e) candidates at evidence e, and m missing facts for V validation facts,
+
+    q(e) = (m / V) · v(e) / N(e)        is the chance that a candidate is true.
+
+A logistic regression q = σ(w·e) is fitted by the likelihood of being a positive rather than a
+candidate, c·q / (1 + c·q) with c = V / m, and a penalty on w that cross-validation chooses.
+
+That is the chance of a fact that nobody asked about.  People ask where they think that something is
+missing.  If answers are missing independently, the best answer of a place whose chances add up to Λ
+is right with q (1 + Λ − q) / Λ, for questions that come as often as facts are missing there.  Some
+questions come anyway, as often at each place; a missing fact draws ``DRAWS`` times as many.
+Two numbers, log-odds(p) = a·log-odds(q) + b, express that well; p is the probability that is shown.
+It orders all triples as q does.
+
+How many facts are missing is not known either.  It is given: the share ``missing``.  The evidence
+may contradict it: no candidate is more than certain, so the chances of all may add up to less.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from bilink._random import Stream, generator
+from bilink.data.graph import COLUMNS, Graph
+from bilink.data.index import known_answers
+from bilink.errors import ConfigError, DataError
+from bilink.evaluation.evidence import FEATURES, Evidence, Places
+from bilink.evaluation.reliability import BINS, reliability
+from bilink.models.scorer import SIDES, Scorer
+
+MISSING = 0.1  # share of all facts that the graph lacks, unless told otherwise
+SHARES = (0.01, 0.03, 0.1, 0.2, 0.4)  # for which weights are fitted; others lie between them
+LISTED = 20  # candidates of a place
+PLACES = 2_000  # of each side, at most
+POSITIVES = 5_000  # at most
+LEAST = 20  # positives
+DRAWS = 30.0  # questions that a missing fact draws for each that comes anyway
+QUESTIONS = 2_000  # of each side, by which probabilities are judged
+_PENALTIES = (0.3, 3.0, 30.0)
+_FOLDS = 3
+_STEPS = 60  # of a fit
+_NEAR = 1e-4  # a gain of likelihood that ends it
+_FARTHEST = 30.0  # log-odds
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Positives and candidates with their evidence."""
+
+    positives: np.ndarray  # (n, features)
+    candidates: np.ndarray  # (m, features)
+    weights: np.ndarray  # how many candidates each one stands for
+    place: np.ndarray  # of each candidate, the place that lists it
+    validation: int  # facts that were looked at
+    known: int  # facts of the graph
+
+
+def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
+    """Validation facts and candidates of one graph; an error if there are too few facts."""
+    graph = evidence.graph
+    random = generator(seed, Stream.CALIBRATION_QUERIES)
+    facts = graph.valid[np.sort(random.permutation(len(graph.valid))[:POSITIVES])]
+    found = evidence.features(facts)
+    listed = np.zeros(len(facts), dtype=bool)
+    for i in range(len(SIDES)):
+        listed |= found[:, _rank_of(i)] >= -np.log(LISTED) - 1e-9
+    if np.count_nonzero(listed) < LEAST:
+        raise DataError(
+            f"graph {graph.name!r} has {np.count_nonzero(listed)} validation facts among the best "
+            f"answers; {LEAST} are needed to learn probabilities. More are held out with: "
+            "bilink data split"
+        )
+    parts, places = [], 0
+    for i, side in enumerate(SIDES):
+        asked = evidence.places(side)
+        count = len(asked.given)
+        chosen = np.sort(random.permutation(count)[:PLACES])
+        sample = Places(side, asked.given[chosen], asked.relations[chosen])
+        lists = evidence.lists(sample, LISTED)
+        own = evidence.features(lists.triples)
+        # What both of its places list may be found twice, and then counts half each time.
+        twice = own[:, _rank_of(1 - i)] >= -np.log(LISTED) - 1e-9
+        weights = count / max(len(chosen), 1) * np.where(twice, 0.5, 1.0)
+        parts.append((own, weights, lists.place + places))
+        places += len(chosen)
+    candidates, weights, place = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Examples(
+        positives=found[listed],
+        candidates=candidates,
+        weights=weights,
+        place=place,
+        validation=len(facts),
+        known=evidence.known.count,
+    )
+
+
+def _rank_of(side: int) -> int:
+    """The feature that holds −log of the rank on a side."""
+    return FEATURES.index(f"{SIDES[side]}: logarithm of the rank")
+
+
+@dataclass(frozen=True, eq=False)
+class Probability:
+    """What turns evidence into probabilities."""
+
+    fingerprint: str  # of the graph
+    seed: int
+    penalty: float
+    positives: int  # validation facts that it was fitted on
+    candidates: int
+    mean: np.ndarray  # of each feature
+    scale: np.ndarray
+    shares: np.ndarray  # of missing facts
+    weights: np.ndarray  # (shares, features)
+    offsets: np.ndarray  # (shares,)
+    lines: np.ndarray  # (shares, 2): log-odds of an asked question's answer, a and b
+    features: tuple[str, ...] = FEATURES
+
+    def both(
+        self, features: np.ndarray, missing: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log-odds of each fact, nobody having asked, and of the probability that is shown.
+
+        Between the two nearest shares of missing facts, they are interpolated.
+        """
+        share = check_missing(MISSING if missing is None else missing)
+        x, knots = np.log(share / (1 - share)), np.log(self.shares / (1 - self.shares))
+        i = int(np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2))
+        part = float((x - knots[i]) / (knots[i + 1] - knots[i]))
+        scaled = (np.asarray(features) - self.mean) / self.scale
+        odds, asked = np.zeros(len(scaled)), np.zeros(len(scaled))
+        for j, weight in ((i, 1 - part), (i + 1, part)):
+            z = np.clip(scaled @ self.weights[j] + self.offsets[j], -_FARTHEST, _FARTHEST)
+            odds += weight * z
+            asked += weight * (self.lines[j, 0] * z + self.lines[j, 1])
+        return odds, asked
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in ``probability.json``."""
+        found = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+        }
+        return found | {"features": list(self.features)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Probability":
+        """The opposite of ``to_dict``; a ValueError, KeyError or TypeError says what is wrong."""
+        found = dict(values)
+        for name in ("mean", "scale", "shares", "weights", "offsets", "lines"):
+            found[name] = np.array(found[name], dtype=np.float64)
+            if not np.isfinite(found[name]).all():
+                raise ValueError(f"{name} has numbers that are not finite")
+        found["features"] = tuple(found["features"])
+        made = cls(**found)
+        count, width = len(made.shares), len(FEATURES)
+        shapes = (made.mean.shape, made.scale.shape, made.weights.shape, made.lines.shape)
+        if shapes != ((width,), (width,), (count, width), (count, 2)) or count < 2:
+            raise ValueError("its tables do not fit each other")
+        if made.features != FEATURES:
+            raise ValueError("its features are not those of this version")
+        if not ((made.scale > 0).all() and (np.diff(made.shares) > 0).all()):
+            raise ValueError("a scale or a share is out of order")
+        return made
+
+
+def check_missing(missing: float) -> float:
+    """The share of facts thought missing, if it is one."""
+    if not 0 < missing < 1:
+        raise ConfigError(f"missing must be a share between 0 and 1, not {missing}")
+    return missing
+
+
+def fit_probability(
+    scorer: Scorer, graph: Graph, *, evidence: Evidence | None = None, seed: int = 0
+) -> Probability:
+    """Learn from the validation split what the evidence for a fact is worth.
+
+    All facts of the graph are known to it, as they are to whoever asks; those of the validation
+    split are positives, each judged as if it were not known.
+    """
+    examples = find_examples(evidence or Evidence(scorer, graph), seed)
+    mean = np.average(examples.candidates, axis=0, weights=examples.weights)
+    spread = np.average((examples.candidates - mean) ** 2, axis=0, weights=examples.weights)
+    scale = np.sqrt(spread) + 1e-9
+    scale[spread < 1e-12] = 1.0
+    data = _Data(
+        _with_one((examples.positives - mean) / scale),
+        _with_one((examples.candidates - mean) / scale),
+        examples.weights,
+    )
+    penalty = _choose_penalty(data, examples, seed)
+    weights, offsets, lines = [], [], []
+    start = np.zeros(data.positives.shape[1])
+    for share in SHARES:
+        missing = share / (1 - share) * examples.known
+        start = data.fit(examples.validation / missing, penalty, start)
+        weights.append(start[:-1])
+        offsets.append(start[-1])
+        lines.append(_asked_line(data.candidates @ start, examples))
+    return Probability(
+        fingerprint=graph.fingerprint,
+        seed=seed,
+        penalty=penalty,
+        positives=len(data.positives),
+        candidates=len(data.candidates),
+        mean=mean,
+        scale=scale,
+        shares=np.array(SHARES),
+        weights=np.array(weights),
+        offsets=np.array(offsets),
+        lines=np.array(lines),
+    )
+
+
+def _with_one(features: np.ndarray) -> np.ndarray:
+    return np.hstack([features, np.ones((len(features), 1))])
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    positives: np.ndarray
+    candidates: np.ndarray
+    weights: np.ndarray  # of candidates
+
+    def part(self, positives: np.ndarray, candidates: np.ndarray) -> "_Data":
+        return _Data(
+            self.positives[positives], self.candidates[candidates], self.weights[candidates]
+        )
+
+    def loss(self, w: np.ndarray, c: float) -> float:
+        """−log-likelihood: of log(c q / (1 + c q)) and −log(1 + c q), q = σ(x·w)."""
+        x, y = self.positives @ w, self.candidates @ w
+        value = -(np.log(c) + log_expit(x) - np.log1p(c * expit(x))).sum()
+        return value + (self.weights * np.log1p(c * expit(y))).sum()
+
+    def fit(self, c: float, penalty: float, start: np.ndarray) -> np.ndarray:
+        """The weights that are most likely, with a penalty on all but the constant.
+
+        Fisher scoring: the log-odds of being a positive are log(c q), so a row counts
+        s (1 − s) (1 − q)² with s = c q / (1 + c q).
+        """
+        free = np.append(np.full(len(start) - 1, penalty), 1e-6)
+        w = start
+        value = self.loss(w, c) + (free * w * w).sum() / 2
+        damping = 1e-3
+        for _ in range(_STEPS):
+            p, q = expit(self.positives @ w), expit(self.candidates @ w)
+            s, t = c * p / (1 + c * p), c * q / (1 + c * q)
+            gradient = self.candidates.T @ (self.weights * t * (1 - q)) + free * w
+            gradient -= self.positives.T @ ((1 - s) * (1 - p))
+            rows = self.weights * t * (1 - t) * (1 - q) ** 2
+            information = (self.candidates * rows[:, None]).T @ self.candidates
+            rows = s * (1 - s) * (1 - p) ** 2
+            information += (self.positives * rows[:, None]).T @ self.positives
+            information[np.diag_indices_from(information)] += free
+            while damping < 1e9:
+                damped = information + damping * np.diag(np.diag(information))
+                tried = w - np.linalg.solve(damped, gradient)
+                new = self.loss(tried, c) + (free * tried * tried).sum() / 2
+                if new <= value:
+                    break
+                damping *= 10
+            else:
+                return w
+            gain, w, value, damping = value - new, tried, new, damping / 10
+            if gain < _NEAR:
+                break
+        return w
+
+
+def _choose_penalty(data: _Data, examples: Examples, seed: int) -> float:
+    """The penalty whose weights give held-out examples the best likelihood."""
+    random = generator(seed, Stream.CALIBRATION_FOLDS)
+    positives = random.integers(0, _FOLDS, len(data.positives))
+    candidates = random.integers(0, _FOLDS, examples.place.max(initial=0) + 1)[examples.place]
+    c = examples.validation / (MISSING / (1 - MISSING) * examples.known)
+    losses = dict.fromkeys(_PENALTIES, 0.0)
+    for i in range(_FOLDS):
+        seen = data.part(positives != i, candidates != i)
+        held_out = data.part(positives == i, candidates == i)
+        w = np.zeros(data.positives.shape[1])
+        for penalty in reversed(_PENALTIES):
+            w = seen.fit(c, penalty, w)
+            losses[penalty] += held_out.loss(w, c)
+    return min(losses, key=lambda penalty: losses[penalty])
+
+
+def _asked_line(z: np.ndarray, examples: Examples) -> tuple[float, float]:
+    """a and b, from the best answer of each place and how often the place is asked about."""
+    q, place = expit(z), examples.place
+    order = np.lexsort((-z, place))
+    first = np.flatnonzero(np.diff(place[order], prepend=-1))
+    total = np.add.reduceat(q[order], first)
+    best, drawn = order[first], DRAWS * total
+    right = np.clip(q[best] * (1 + total - q[best]) / total, 0, 1)
+    right = (drawn * right + q[best]) / (drawn + 1)
+    weights = examples.weights[best] * (drawn + 1)
+    x = _with_one(z[best][:, None])
+
+    def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
+        odds = x @ line
+        value = -(weights * (right * log_expit(odds) + (1 - right) * log_expit(-odds))).sum()
+        return value, x.T @ (weights * (expit(odds) - right))
+
+    scale = max(weights.sum(), 1e-12)
+    found = minimize(
+        lambda line: tuple(part / scale for part in loss(line)),
+        np.array([1.0, 0.0]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.05, 5.0), (None, None)],  # so that the order stays
+    ).x
+    return float(found[0]), float(found[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Evidence and what it is worth: judges triples of one graph."""
+
+    evidence: Evidence
+    probability: Probability
+
+    def __call__(
+        self, triples: np.ndarray, missing: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of each triple of ids, the log-odds that order it, and the probability that is shown."""
+        features = self.evidence.features(triples)
+        odds, asked = self.probability.both(features, missing)
+        return odds, expit(asked)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The best answers to questions about held-out facts: what was promised, and what is true."""
+
+    relations: np.ndarray
+    probabilities: np.ndarray
+    right: np.ndarray  # bool
+    missing: float  # the share of facts that was held out
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        bins = min(BINS, max(1, len(self.right) // 30))
+        found = reliability(self.probabilities, self.right, bins)
+        return {
+            "questions": len(self.right),
+            "missing": self.missing,
+            "right": float(self.right.mean()),
+            "promised": float(self.probabilities.mean()),
+            "ece": found.ece,
+            "brier": found.brier,
+            "log_loss": found.log_loss,
+            "bins": [
+                {"count": int(count), "predicted": float(said), "observed": float(true)}
+                for count, said, true in zip(
+                    found.counts, found.predicted, found.observed, strict=True
+                )
+            ],
+        }
+
+
+def ask_test(scorer: Scorer, graph: Graph, *, seed: int = 0) -> Asked:
+    """Ask about the facts of the test split, with probabilities that were learnt without it.
+
+    The best new answer of each question counts; it is right if it is a fact of the test split.
+    """
+    if not len(graph.test):
+        raise DataError(f"graph {graph.name!r} has no test triples to judge probabilities by")
+    hidden = replace(graph, test=graph.test[:0], negatives={})
+    right = known_answers(graph, ("test",))
+    evidence = Evidence(scorer, hidden)
+    judge = Judge(evidence, fit_probability(scorer, hidden, evidence=evidence, seed=seed))
+    missing = right.count / max(right.count + evidence.known.count, 1)
+    random = generator(seed, Stream.CALIBRATION_QUERIES)
+    facts = graph.test[random.permutation(len(graph.test))[:QUESTIONS]]
+    parts = []
+    for side in SIDES:
+        places = Places(side, *(facts[:, i].astype(np.int64) for i in (COLUMNS[side][0], 1)))
+        lists = evidence.lists(places, LISTED)
+        odds, chances = judge(lists.triples, missing)
+        order = np.lexsort((-odds, lists.place))
+        best = order[np.flatnonzero(np.diff(lists.place[order], prepend=-1))]
+        triples = lists.triples[best]
+        parts.append((triples[:, 1], chances[best], right.holds(triples)))
+    relations, said, true = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Asked(relations, said, true, missing)
