@@ -24,8 +24,9 @@ from bilink.models.scorer import SIDES, Side
 from bilink.paths.scorer import AGGREGATIONS, PathScorer, fixed_weights
 from bilink.paths.walking import FEATURES
 
-Aggregation = Literal["auto", "learnt", "max", "sum", "noisy-or"]
+Aggregation = Literal["auto", "learnt", "max", "sum", "noisy-or", "clusters"]
 LEARNT = "learnt"
+BY_CLUSTER = ("auto", LEARNT, "clusters")  # aggregations that look at clusters
 _TRIPLES = 10_000  # that weights are learnt on, at most
 _BYTES = 32 * 2**20  # of scores at once, in each thread
 _RANDOM, _HARD = 20, 4  # negatives of a question: random ones, and the best of each feature

@@ -9,6 +9,8 @@ their weighted sum.  Which aggregation of rules it is, the weights say:
     max (max+)        the confidence of the best rule; ties by the other rules
     sum               −log(1 − c) of the best path and of the best rule with constants
     noisy-or          the same of the best five of each kind
+    clusters          the same of the best path of each of the best ten clusters (``clusters``), and
+                      of the best five rules with constants
     learnt            what predicts held-out facts best (``ensembles.aggregation``)
 
 Weights are not negative, so that no rule speaks against a candidate that it names.
@@ -29,9 +31,10 @@ from bilink.paths.walking import FEATURES, Tables, Walker, name_candidates, scor
 
 # Fixed weights: what is known without learning.  Small ones settle ties.
 AGGREGATIONS: dict[str, tuple[float, ...]] = {
-    "max": (0, 1, 1e-3, 0, 0, 1e-5, 0, 0, 1e-5),
-    "sum": (0, 0, 0, 1, 1e-3, 1e-4, 1, 1e-3, 1e-5),
-    "noisy-or": (0, 0, 0, 1, 1, 0, 1, 1, 1e-5),
+    "max": (0, 1, 1e-3, 0, 0, 1e-5, 0, 0, 0, 1e-5),
+    "sum": (0, 0, 0, 1, 1e-3, 1e-4, 1, 1e-3, 0, 1e-5),
+    "noisy-or": (0, 0, 0, 1, 1, 0, 1, 1, 0, 1e-5),
+    "clusters": (0, 0, 0, 0, 0, 0, 1, 1, 1, 1e-5),
 }
 
 Weights = Mapping[Side, np.ndarray]  # for each side, one row per relation, one column per feature
@@ -192,6 +195,7 @@ def _tables(rules: Rules, adjacency: Adjacency) -> Tables:
         paths=paths,
         path_start=np.searchsorted(directed, np.arange(2 * k + 1)),
         path_confidence=rules.path_confidence[path],
+        path_cluster=path if rules.clusters is None else rules.clusters[path].astype(np.int64),
         body=body[by_body],
         body_start=np.searchsorted(e[by_body], np.arange(2 * k + 1)),
         body_answer=c[by_body].astype(np.int32),

@@ -16,10 +16,13 @@ FEATURES = (
     "other paths",
     "best constant",
     "next four constants",
+    "best ten clusters of paths",
     "frequency",
 )  # sums of −log(1 − c), unless they say otherwise
 BEST_RULE = 1  # the feature that is largest for the most confident rule
+CLUSTERS = 8  # the feature of clusters
 BEST = 5  # rules of a kind that count for themselves
+MOST = 10  # clusters that count
 _LEAST = 1e-4  # confidence at which log c is taken to be 0
 _CERTAIN = 1e-6  # 1 − c is at least that
 
@@ -30,6 +33,7 @@ class Tables(NamedTuple):
     paths: Any  # int32, (n, 3): the steps, of all directed heads, sorted
     path_start: Any  # int64, (2K + 1,)
     path_confidence: Any  # float64
+    path_cluster: Any  # int64: paths of a cluster have the same number
     # Rules with constants, e(X, c) ← body, for questions that give X: by e, then by body.
     body: Any  # int64: a group, or a directed relation behind all groups
     body_start: Any  # int64, (2K + 1,), by e
@@ -57,6 +61,10 @@ class _Evidence(NamedTuple):
     paths: Any  # float64, (n, BEST)
     constants: Any  # float64, (n, BEST)
     other_paths: Any  # float64
+    # Per entity: the best clusters and the confidence of the best path of each, best first.
+    n_clusters: Any  # int64
+    clusters: Any  # int64, (n, MOST)
+    cluster_paths: Any  # float64, (n, MOST)
 
 
 @loop
@@ -74,6 +82,7 @@ def _reach(evidence, question, y):
         evidence.count[0] += 1
         evidence.rule[y] = -1
         evidence.other_paths[y] = 0.0
+        evidence.n_clusters[y] = 0
         for i in range(BEST):
             evidence.rules[y, i] = 0.0
             evidence.paths[y, i] = 0.0
@@ -95,6 +104,30 @@ def _insert(best, y, c):
 
 
 @loop
+def _insert_cluster(evidence, y, c, cluster):
+    """Put a path of a cluster among the best clusters of y, if it is the best of its cluster.
+
+    A cluster that has fallen out comes back only by a better path than all that fell out.
+    """
+    count, best = evidence.n_clusters[y], evidence.cluster_paths
+    if count == MOST and c <= best[y, MOST - 1]:
+        return
+    i = 0
+    while i < count and evidence.clusters[y, i] != cluster:
+        i += 1
+    if i < count and c <= best[y, i]:
+        return
+    if i == count and count < MOST:
+        evidence.n_clusters[y] = count + 1
+    i = min(i, MOST - 1)
+    while i > 0 and best[y, i - 1] < c:
+        best[y, i] = best[y, i - 1]
+        evidence.clusters[y, i] = evidence.clusters[y, i - 1]
+        i -= 1
+    best[y, i], evidence.clusters[y, i] = c, cluster
+
+
+@loop
 def _name_by_constant(evidence, question, y, c):
     """A rule with constants of confidence c names y."""
     _reach(evidence, question, y)
@@ -103,13 +136,18 @@ def _name_by_constant(evidence, question, y, c):
 
 
 @loop
-def _name_by_path(evidence, question, rule, y, c):
-    """A path of confidence c leads to y; it counts once, however many walks there are."""
+def _name_by_path(evidence, question, rule, y, c, cluster):
+    """A path of confidence c leads to y; it counts once, however many walks there are.
+
+    Its cluster is −1 where clusters do not count.
+    """
     _reach(evidence, question, y)
     if evidence.rule[y] != rule:
         evidence.rule[y] = rule
         _insert(evidence.rules, y, c)
         evidence.other_paths[y] += _surprise(_insert(evidence.paths, y, c))
+        if cluster >= 0:
+            _insert_cluster(evidence, y, c, cluster)
 
 
 class _Frontier(NamedTuple):
@@ -147,7 +185,7 @@ def _two_steps(edges, frontier, walk, x, first, second, hub):
 
 
 @loop
-def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
+def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub, by_cluster):
     """Walk from x along all paths of a directed relation; those that begin alike stand together."""
     first, group = -1, np.int64(-1)
     second = -1
@@ -159,9 +197,10 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
         if group < 0:
             continue
         c = tables.path_confidence[p]
+        cluster = tables.path_cluster[p] if by_cluster else np.int64(-1)
         if d2 < 0:
             for i in range(edges.group_start[group], edges.group_start[group + 1]):
-                _name_by_path(evidence, question, p, edges.neighbours[i], c)
+                _name_by_path(evidence, question, p, edges.neighbours[i], c, cluster)
             continue
         if d2 != second:
             second = d2
@@ -171,7 +210,7 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
         for k in range(frontier.count[0]):
             z2 = frontier.entity[k]
             if d3 < 0:
-                _name_by_path(evidence, question, p, z2, c)
+                _name_by_path(evidence, question, p, z2, c, cluster)
                 continue
             if degree(edges, z2) > hub:
                 continue
@@ -181,7 +220,7 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
             for j in range(edges.group_start[last], edges.group_start[last + 1]):
                 y = edges.neighbours[j]
                 if y != x and y != frontier.middle[k]:
-                    _name_by_path(evidence, question, p, y, c)
+                    _name_by_path(evidence, question, p, y, c, cluster)
 
 
 @loop
@@ -256,6 +295,8 @@ def _summed_up(evidence, y, values):
         values[2] += _surprise(rules[y, i])
         values[4] += _surprise(paths[y, i])
         values[7] += _surprise(constants[y, i])
+    for i in range(evidence.n_clusters[y]):
+        values[CLUSTERS] += _surprise(evidence.cluster_paths[y, i])
 
 
 class Walker(NamedTuple):
@@ -281,6 +322,9 @@ def _new_marks(n):
         np.empty((n, BEST)),
         np.empty((n, BEST)),
         np.empty(n),
+        np.empty(n, dtype=np.int64),
+        np.empty((n, MOST), dtype=np.int64),
+        np.empty((n, MOST)),
     )
     frontier = _Frontier(
         np.empty(n, dtype=np.int64),
@@ -293,11 +337,11 @@ def _new_marks(n):
 
 
 @loop
-def _ask(walker, evidence, frontier, question, x, directed):
-    """Collect the evidence for all candidates of a question."""
+def _ask(walker, evidence, frontier, question, x, directed, by_cluster):
+    """Collect the evidence for all candidates of a question; clusters cost time."""
     edges, tables, hub = walker.edges, walker.tables, walker.hub
     evidence.count[0] = 0
-    _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub)
+    _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub, by_cluster)
     _apply_constants(
         edges,
         walker.reverse,
@@ -329,7 +373,7 @@ def score_questions(walker, given, directed, weights, out):
             y = tables.frequency_entity[f]
             for s in range(sums):
                 out[s, i, y] += weights[s, i, last] * tables.frequency[f]
-        _ask(walker, evidence, frontier, i, given[i], d)
+        _ask(walker, evidence, frontier, i, given[i], d, weights[:, i, CLUSTERS].any())
         for k in range(evidence.count[0]):
             y = evidence.named[k]
             _summed_up(evidence, y, values)
@@ -350,7 +394,8 @@ def name_candidates(walker, given, directed, weights):
     values = np.empty(weights.shape[1])
     places, said, found = np.empty((1 << 10, 2), dtype=np.int64), np.empty(1 << 10), 0
     for i in range(given.shape[0]):
-        _ask(walker, evidence, frontier, i, given[i], directed[i])
+        by_cluster = weights[i, CLUSTERS] > 0
+        _ask(walker, evidence, frontier, i, given[i], directed[i], by_cluster)
         while found + evidence.count[0] > said.shape[0]:
             places = np.concatenate((places, np.empty_like(places)))
             said = np.concatenate((said, np.empty_like(said)))
