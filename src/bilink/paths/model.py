@@ -30,12 +30,13 @@ class PathModel:
     chosen: dict[Side, list[str]]  # the aggregation of each relation
     graph: Graph  # whose training facts the rules walk along
     values: np.ndarray | None = None  # of paths that resource flows along; see ``flows``
+    unit: float = 0.0  # of flow; 0 where the flow itself is the score
 
     @cached_property
     def scorer(self) -> PathScorer:
         """The scorer of these rules."""
         if self.values is not None:
-            return FlowScorer(self.rules, self.graph, self.values)
+            return FlowScorer(self.rules, self.graph, self.values, self.unit)
         return PathScorer(self.rules, self.graph, self.weights)
 
     def on(self, graph: Graph) -> "PathModel":
@@ -68,6 +69,7 @@ def save_paths(model: PathModel, path: Path) -> None:
         tensors["path_clusters"] = np.asarray(rules.clusters, dtype=np.int32)
     if model.values is not None:
         tensors["path_values"] = np.asarray(model.values, dtype=np.float64)
+        header["flow_unit"] = repr(float(model.unit))
     save_tensors(tensors, header, path)
 
 
@@ -107,10 +109,13 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
             values.shape != (len(rules.paths),) or not (np.isfinite(values) & (values >= 0)).all()
         ):
             raise ValueError("its values do not fit its paths")
+        unit = float(header.get("flow_unit", 0))  # files did not have it at first
+        if not 0 <= unit < np.inf:
+            raise ValueError("its unit of flow is no number")
         names = {side: [str(name) for name in chosen[side]] for side in SIDES}
     except (KeyError, IndexError, TypeError, ValueError, RecursionError, ConfigError) as error:
         raise RunError(f"{path} is damaged or of another graph: {error}") from None
-    return PathModel(rules, weights, names, graph, values)
+    return PathModel(rules, weights, names, graph, values, unit)
 
 
 def _checked_clusters(tensors: dict[str, np.ndarray]) -> np.ndarray | None:
