@@ -32,17 +32,17 @@ class Tables(NamedTuple):
 
     paths: Any  # int32, (n, 3): the steps, of all directed heads, sorted
     path_start: Any  # int64, (2K + 1,)
-    path_confidence: Any  # float64
+    path_surprise: Any  # float64: −log(1 − c), of the confidence c
     path_cluster: Any  # int64: paths of a cluster have the same number
     # Rules with constants, e(X, c) ← body, for questions that give X: by e, then by body.
     body: Any  # int64: a group, or a directed relation behind all groups
     body_start: Any  # int64, (2K + 1,), by e
     body_answer: Any  # int32: c
-    body_confidence: Any  # float64
+    body_surprise: Any  # float64
     # The same for questions that give c: by the group of c that holds the X of the head.
     head: Any  # int64, sorted
     head_body: Any  # int64
-    head_confidence: Any  # float64
+    head_surprise: Any  # float64
     # How often an entity is the answer along a directed relation.
     frequency_start: Any  # int64, (2K + 1,)
     frequency_entity: Any  # int32
@@ -56,21 +56,21 @@ class _Evidence(NamedTuple):
     rule: Any  # int64, per entity: the rule that it was last named by
     named: Any  # int32: the candidates in the order in which they were named
     count: Any  # int64, one number: how many
-    # Per entity: the confidences of the best rules of a kind, best first, and what the others add.
+    # Per entity: −log(1 − c) of the best rules of a kind, best first, and what the others add.
     rules: Any  # float64, (n, BEST): of any kind
     paths: Any  # float64, (n, BEST)
     constants: Any  # float64, (n, BEST)
     other_paths: Any  # float64
-    # Per entity: the best clusters and the confidence of the best path of each, best first.
+    # Per entity: the best clusters and −log(1 − c) of the best path of each, best first.
     n_clusters: Any  # int64
     clusters: Any  # int64, (n, MOST)
     cluster_paths: Any  # float64, (n, MOST)
 
 
-@loop
-def _surprise(c):
-    """−log(1 − c)."""
-    return -np.log(max(1.0 - c, _CERTAIN))
+def surprise(confidence: np.ndarray) -> np.ndarray:
+    """−log(1 − c): the loops add it up, so that they need no logarithms."""
+    found: np.ndarray = -np.log(np.maximum(1.0 - confidence, _CERTAIN))
+    return found
 
 
 @loop
@@ -90,64 +90,64 @@ def _reach(evidence, question, y):
 
 
 @loop
-def _insert(best, y, c):
-    """Put c among the best confidences of y; what falls out of them comes back."""
+def _insert(best, y, value):
+    """Put a value among the best of y; what falls out of them comes back."""
     last = best[y, BEST - 1]
-    if c <= last:
-        return c
+    if value <= last:
+        return value
     i = BEST - 1
-    while i > 0 and best[y, i - 1] < c:
+    while i > 0 and best[y, i - 1] < value:
         best[y, i] = best[y, i - 1]
         i -= 1
-    best[y, i] = c
+    best[y, i] = value
     return last
 
 
 @loop
-def _insert_cluster(evidence, y, c, cluster):
+def _insert_cluster(evidence, y, value, cluster):
     """Put a path of a cluster among the best clusters of y, if it is the best of its cluster.
 
     A cluster that has fallen out comes back only by a better path than all that fell out.
     """
     count, best = evidence.n_clusters[y], evidence.cluster_paths
-    if count == MOST and c <= best[y, MOST - 1]:
+    if count == MOST and value <= best[y, MOST - 1]:
         return
     i = 0
     while i < count and evidence.clusters[y, i] != cluster:
         i += 1
-    if i < count and c <= best[y, i]:
+    if i < count and value <= best[y, i]:
         return
     if i == count and count < MOST:
         evidence.n_clusters[y] = count + 1
     i = min(i, MOST - 1)
-    while i > 0 and best[y, i - 1] < c:
+    while i > 0 and best[y, i - 1] < value:
         best[y, i] = best[y, i - 1]
         evidence.clusters[y, i] = evidence.clusters[y, i - 1]
         i -= 1
-    best[y, i], evidence.clusters[y, i] = c, cluster
+    best[y, i], evidence.clusters[y, i] = value, cluster
 
 
 @loop
-def _name_by_constant(evidence, question, y, c):
-    """A rule with constants of confidence c names y."""
+def _name_by_constant(evidence, question, y, value):
+    """A rule with constants names y; ``value`` is its −log(1 − c)."""
     _reach(evidence, question, y)
-    _insert(evidence.rules, y, c)
-    _insert(evidence.constants, y, c)
+    _insert(evidence.rules, y, value)
+    _insert(evidence.constants, y, value)
 
 
 @loop
-def _name_by_path(evidence, question, rule, y, c, cluster):
-    """A path of confidence c leads to y; it counts once, however many walks there are.
+def _name_by_path(evidence, question, rule, y, value, cluster):
+    """A path leads to y; it counts once, however many walks there are.
 
     Its cluster is −1 where clusters do not count.
     """
     _reach(evidence, question, y)
     if evidence.rule[y] != rule:
         evidence.rule[y] = rule
-        _insert(evidence.rules, y, c)
-        evidence.other_paths[y] += _surprise(_insert(evidence.paths, y, c))
+        _insert(evidence.rules, y, value)
+        evidence.other_paths[y] += _insert(evidence.paths, y, value)
         if cluster >= 0:
-            _insert_cluster(evidence, y, c, cluster)
+            _insert_cluster(evidence, y, value, cluster)
 
 
 class _Frontier(NamedTuple):
@@ -196,11 +196,11 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub, b
             group = find_group(edges, x, d1)
         if group < 0:
             continue
-        c = tables.path_confidence[p]
+        value = tables.path_surprise[p]
         cluster = tables.path_cluster[p] if by_cluster else np.int64(-1)
         if d2 < 0:
             for i in range(edges.group_start[group], edges.group_start[group + 1]):
-                _name_by_path(evidence, question, p, edges.neighbours[i], c, cluster)
+                _name_by_path(evidence, question, p, edges.neighbours[i], value, cluster)
             continue
         if d2 != second:
             second = d2
@@ -210,7 +210,7 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub, b
         for k in range(frontier.count[0]):
             z2 = frontier.entity[k]
             if d3 < 0:
-                _name_by_path(evidence, question, p, z2, c, cluster)
+                _name_by_path(evidence, question, p, z2, value, cluster)
                 continue
             if degree(edges, z2) > hub:
                 continue
@@ -220,7 +220,7 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub, b
             for j in range(edges.group_start[last], edges.group_start[last + 1]):
                 y = edges.neighbours[j]
                 if y != x and y != frontier.middle[k]:
-                    _name_by_path(evidence, question, p, y, c, cluster)
+                    _name_by_path(evidence, question, p, y, value, cluster)
 
 
 @loop
@@ -237,7 +237,7 @@ def _apply_body(edges, tables, evidence, question, x, directed, body):
             single = edges.group_start[group + 1] - edges.group_start[group] == 1
             own = single and edges.neighbours[edges.group_start[group]] == c
         if c != x and not own:
-            _name_by_constant(evidence, question, c, tables.body_confidence[i])
+            _name_by_constant(evidence, question, c, tables.body_surprise[i])
         i += 1
 
 
@@ -259,7 +259,7 @@ def _apply_constants(
     entities, offsets = by_relation
     k = np.searchsorted(tables.head, head)
     while k < tables.head.shape[0] and tables.head[k] == head:
-        body, trust = tables.head_body[k], tables.head_confidence[k]
+        body, value = tables.head_body[k], tables.head_surprise[k]
         k += 1
         if body < n_groups:
             start, stop = edges.group_start[body], edges.group_start[body + 1]
@@ -278,7 +278,7 @@ def _apply_constants(
                 single = edges.group_start[group + 1] - edges.group_start[group] == 1
                 if single and edges.neighbours[edges.group_start[group]] == x:
                     continue
-            _name_by_constant(evidence, question, y, trust)
+            _name_by_constant(evidence, question, y, value)
 
 
 @loop
@@ -286,17 +286,17 @@ def _summed_up(evidence, y, values):
     """The features of a candidate but for its frequency."""
     rules, paths, constants = evidence.rules, evidence.paths, evidence.constants
     values[:] = 0.0
-    values[0] = np.log(max(rules[y, 0] / _LEAST, 1.0))
-    values[1] = _surprise(rules[y, 0])
-    values[3] = _surprise(paths[y, 0])
+    values[0] = np.log(max((1.0 - np.exp(-rules[y, 0])) / _LEAST, 1.0))
+    values[1] = rules[y, 0]
+    values[3] = paths[y, 0]
     values[5] = evidence.other_paths[y]
-    values[6] = _surprise(constants[y, 0])
+    values[6] = constants[y, 0]
     for i in range(1, BEST):
-        values[2] += _surprise(rules[y, i])
-        values[4] += _surprise(paths[y, i])
-        values[7] += _surprise(constants[y, i])
+        values[2] += rules[y, i]
+        values[4] += paths[y, i]
+        values[7] += constants[y, i]
     for i in range(evidence.n_clusters[y]):
-        values[CLUSTERS] += _surprise(evidence.cluster_paths[y, i])
+        values[CLUSTERS] += evidence.cluster_paths[y, i]
 
 
 class Walker(NamedTuple):
