@@ -61,10 +61,9 @@ class _Evidence(NamedTuple):
     paths: Any  # float64, (n, BEST)
     constants: Any  # float64, (n, BEST)
     other_paths: Any  # float64
-    # Per entity: the best clusters and −log(1 − c) of the best path of each, best first.
-    n_clusters: Any  # int64
-    clusters: Any  # int64, (n, MOST)
-    cluster_paths: Any  # float64, (n, MOST)
+    # Per entity: −log(1 − c) of the best path of each of the best clusters, best first, with a 0
+    # behind them; then, from MOST + 1 on, the numbers of these clusters.
+    clusters: Any  # float64, (n, 2 · MOST + 1)
 
 
 def surprise(confidence: np.ndarray) -> np.ndarray:
@@ -82,7 +81,7 @@ def _reach(evidence, question, y):
         evidence.count[0] += 1
         evidence.rule[y] = -1
         evidence.other_paths[y] = 0.0
-        evidence.n_clusters[y] = 0
+        evidence.clusters[y, 0] = 0.0
         for i in range(BEST):
             evidence.rules[y, i] = 0.0
             evidence.paths[y, i] = 0.0
@@ -104,27 +103,26 @@ def _insert(best, y, value):
 
 
 @loop
-def _insert_cluster(evidence, y, value, cluster):
+def _insert_cluster(best, y, value, cluster):
     """Put a path of a cluster among the best clusters of y, if it is the best of its cluster.
 
     A cluster that has fallen out comes back only by a better path than all that fell out.
     """
-    count, best = evidence.n_clusters[y], evidence.cluster_paths
-    if count == MOST and value <= best[y, MOST - 1]:
-        return
-    i = 0
-    while i < count and evidence.clusters[y, i] != cluster:
+    i, ids = 0, MOST + 1
+    while i < MOST and best[y, i] > 0 and best[y, ids + i] != cluster:
         i += 1
-    if i < count and value <= best[y, i]:
+    if i == MOST:  # none is free, and the cluster is not there: the last one may fall out
+        i = MOST - 1
+        if value <= best[y, i]:
+            return
+    elif best[y, i] == 0:
+        best[y, i + 1] = 0.0
+    elif value <= best[y, i]:
         return
-    if i == count and count < MOST:
-        evidence.n_clusters[y] = count + 1
-    i = min(i, MOST - 1)
     while i > 0 and best[y, i - 1] < value:
-        best[y, i] = best[y, i - 1]
-        evidence.clusters[y, i] = evidence.clusters[y, i - 1]
+        best[y, i], best[y, ids + i] = best[y, i - 1], best[y, ids + i - 1]
         i -= 1
-    best[y, i], evidence.clusters[y, i] = value, cluster
+    best[y, i], best[y, ids + i] = value, cluster
 
 
 @loop
@@ -147,7 +145,7 @@ def _name_by_path(evidence, question, rule, y, value, cluster):
         _insert(evidence.rules, y, value)
         evidence.other_paths[y] += _insert(evidence.paths, y, value)
         if cluster >= 0:
-            _insert_cluster(evidence, y, value, cluster)
+            _insert_cluster(evidence.clusters, y, value, cluster)
 
 
 class _Frontier(NamedTuple):
@@ -295,8 +293,10 @@ def _summed_up(evidence, y, values):
         values[2] += rules[y, i]
         values[4] += paths[y, i]
         values[7] += constants[y, i]
-    for i in range(evidence.n_clusters[y]):
-        values[CLUSTERS] += evidence.cluster_paths[y, i]
+    i = 0
+    while i < MOST and evidence.clusters[y, i] > 0:
+        values[CLUSTERS] += evidence.clusters[y, i]
+        i += 1
 
 
 class Walker(NamedTuple):
@@ -322,9 +322,7 @@ def _new_marks(n):
         np.empty((n, BEST)),
         np.empty((n, BEST)),
         np.empty(n),
-        np.empty(n, dtype=np.int64),
-        np.empty((n, MOST), dtype=np.int64),
-        np.empty((n, MOST)),
+        np.empty((n, 2 * MOST + 1)),
     )
     frontier = _Frontier(
         np.empty(n, dtype=np.int64),
