@@ -1,8 +1,9 @@
-"""Make the run folders of tests/fixtures/format-1, and the answers that they give.
+"""Make the run folders of tests/fixtures/format-1 and rules-1, and the answers that they give.
 
-They were made by version 0.1.0 and are not made again: they show that old runs stay readable and
-answer as they did.  `python tests/make_fixtures.py FOLDER` makes a set of the present version,
-for the day on which the format changes.
+Those of format-1 were made by version 0.1.0, those of rules-1 when paths were new.  They are not
+made again: they show that old runs stay readable and answer as they did.  `python
+tests/make_fixtures.py FOLDER [paths]` makes a set of the present version, for the day on which the
+format changes.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import numpy as np
 import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
+from bilink.runs.folder import RunFolder
 from bilink.runs.made import construct_run, convert_run
 
 MODELS = {
@@ -97,13 +99,7 @@ def make_runs(folder: Path) -> dict:
     construct_run(graph, "complex", folder / "constructed")
     members[0].fold_in([("Zoe", "married", "a2"), ("Zoe", "lives", "Oslo")], out=folder / "folded")
     for path in sorted(folder.iterdir()):
-        run = bilink.load(path)
-        run.calibrate()
-        run_folder = __import__("bilink.runs.folder", fromlist=["RunFolder"]).RunFolder(path)
-        run_folder.write_metrics(run.evaluate("test").to_dict())
-        (path / ".lock").unlink(missing_ok=True)
-        (path / "checkpoint.safetensors").unlink(missing_ok=True)
-        made[path.name] = answers_of(bilink.load(path))
+        made[path.name] = finished(path)
     stopped = []
     bilink.train(
         graph,
@@ -116,6 +112,26 @@ def make_runs(folder: Path) -> dict:
     )
     (folder / "stopped" / ".lock").unlink(missing_ok=True)
     return made
+
+
+def make_path_runs(folder: Path) -> dict:
+    """Runs that hold rules: paths alone, in an ensemble, and with what flows along them."""
+    graph = small_graph()
+    options = {**SAMPLED, "seed": 3}
+    paths = bilink.train(graph, "paths", out=folder / "paths")
+    bilink.combine([bilink.train(graph, "complex", 3, options=options), paths], out=folder / "both")
+    bilink.train(graph, "ptranse", 4, options=options, out=folder / "ptranse")
+    return {path.name: finished(path) for path in sorted(folder.iterdir())}
+
+
+def finished(path: Path) -> dict:
+    """Calibrate and evaluate a run, and leave in its folder what is to stay; what it says."""
+    run = bilink.load(path)
+    run.calibrate()
+    RunFolder(path).write_metrics(run.evaluate("test").to_dict())
+    (path / ".lock").unlink(missing_ok=True)
+    (path / "checkpoint.safetensors").unlink(missing_ok=True)
+    return answers_of(bilink.load(path))
 
 
 def trained_parameters() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -163,6 +179,9 @@ def digest(arrays: tuple[np.ndarray, ...]) -> str:
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True)
+    if sys.argv[2:] == ["paths"]:
+        write(folder / "answers.json", make_path_runs(folder / "runs"))
+        return
     parameters = trained_parameters()
     hashes = {name: digest(arrays) for name, arrays in parameters.items()}
     norms = {
@@ -170,7 +189,12 @@ def main() -> None:
     }
     answers = make_runs(folder / "runs")
     for name, content in (("answers", answers), ("hashes", hashes), ("norms", norms)):
-        (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+        write(folder / f"{name}.json", content)
+
+
+def write(path: Path, content: dict) -> None:
+    """As JSON."""
+    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

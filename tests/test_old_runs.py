@@ -1,8 +1,8 @@
 """Runs of version 0.1.0 stay readable and answer as they did; training moves as it did.
 
-The fixtures were made by ``make_fixtures.py`` with the code of version 0.1.0.  Those of margin
-training were recorded again when Adagrad got one epsilon; with the former one they had been the
-same bit for bit.
+The fixtures were made by ``make_fixtures.py`` with the code of version 0.1.0, and those with rules
+(``rules-1``) when paths were new.  Those of margin training were recorded again when Adagrad got
+one epsilon; with the former one they had been the same bit for bit.
 """
 
 import json
@@ -15,8 +15,11 @@ import pytest
 import bilink
 from make_fixtures import answers_of, digest, trained_parameters
 
-FOLDER = Path(__file__).parent / "fixtures" / "format-1"
+FIXTURES = Path(__file__).parent / "fixtures"
+FOLDER = FIXTURES / "format-1"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text())
+RULES = FIXTURES / "rules-1"
+RULE_ANSWERS = json.loads((RULES / "answers.json").read_text())
 NORMS = json.loads((FOLDER / "norms.json").read_text())
 HASHES = json.loads((FOLDER / "hashes.json").read_text())
 
@@ -50,6 +53,14 @@ def test_an_old_run_answers_as_it_did(name, tmp_path):
     run = bilink.load(tmp_path / name)
     assert run.judge is None  # probabilities of 0.1.0 were of another kind; calibrate learns ours
     same(without_probabilities(answers_of(run)), without_probabilities(ANSWERS[name]))
+
+
+@pytest.mark.parametrize("name", sorted(RULE_ANSWERS))
+def test_an_old_run_with_rules_answers_as_it_did(name, tmp_path):
+    shutil.copytree(RULES / "runs" / name, tmp_path / name)
+    run = bilink.load(tmp_path / name)
+    same(without_probabilities(answers_of(run)), without_probabilities(RULE_ANSWERS[name]))
+    assert all(len(model.rules) for model in run.path_models.values())
 
 
 def test_an_old_run_that_was_stopped_goes_on(tmp_path):

@@ -26,6 +26,7 @@ class Stream(IntEnum):
     SHRINKAGE_FOLDS = 11
     PATH_FACTS = 12  # facts and starts that paths of three steps are sampled from
     PATH_ORDER = 13  # of the paths in an epoch of PTransE
+    PATH_CLUSTERS = 14  # heads that paths are compared on
 
 
 def seeds(seed: int, stream: Stream, *more: int) -> np.random.SeedSequence:

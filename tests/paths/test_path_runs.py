@@ -58,7 +58,7 @@ def test_all_kinds_of_questions(run, both):
         )
         pairs = each.query(relation="borders", new=True, k=5)
         chances = [a.probability for a in pairs]
-        assert chances == sorted(chances, reverse=True)
+        assert (np.diff(chances) < 1e-9).all()
         own = each.score([(a.head, a.relation, a.tail) for a in pairs])
         np.testing.assert_allclose([a.score for a in pairs], own, rtol=1e-4)
         assert len(each.query(new=True, k=4)) == 4

@@ -14,6 +14,7 @@ from bilink.errors import ConfigError, RunError
 from bilink.evaluation.ranks import rank_triples, top_candidates
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES
+from bilink.paths.clusters import clustered
 from bilink.paths.mining import mine
 from bilink.paths.model import PathModel, load_paths, save_paths
 from bilink.paths.rules import MiningConfig
@@ -22,12 +23,12 @@ from bilink.paths.walking import FEATURES
 from bilink.queries.pairs import PairSearch
 from conftest import random_graph
 
-CONFIG = MiningConfig(support=2, confidence=0.01, per_relation=60)
+CONFIG = MiningConfig(support=2, confidence=0.01, per_relation=60, overlap=0.2)
 
 
 def made(seed=1, n=14, k=2, size=70):
     graph = random_graph(seed, n, k, size)
-    rules = mine(graph, CONFIG)
+    rules = clustered(mine(graph, CONFIG), graph)
     return graph, rules, PathScorer(rules, graph, fixed_weights("noisy-or", k))
 
 
@@ -36,11 +37,16 @@ def slow_features(graph, rules, side, given, relation):
     k, n = len(graph.relations), len(graph.entities)
     edges = directed_facts(graph.train.tolist(), k)
     paths, constants = ([[] for _ in range(n)] for _ in range(2))
-    for (r, *steps), c in zip(rules.paths.tolist(), rules.path_confidence, strict=True):
+    clusters = [{} for _ in range(n)]  # of each candidate: the best path of each cluster
+    for i, ((r, *steps), c) in enumerate(
+        zip(rules.paths.tolist(), rules.path_confidence, strict=True)
+    ):
         if r == relation:
             for x, y in walks(edges, [d for d in steps if d >= 0]):
                 if (x if side == "tail" else y) == given:
-                    paths[y if side == "tail" else x].append(c)
+                    candidate, own = y if side == "tail" else x, rules.clusters[i]
+                    paths[candidate].append(c)
+                    clusters[candidate][own] = max(c, clusters[candidate].get(own, 0))
     for (e, c, s, d), trust in zip(
         rules.constants.tolist(), rules.constant_confidence, strict=True
     ):
@@ -68,8 +74,9 @@ def slow_features(graph, rules, side, given, relation):
         for place, found in ((1, rules), (3, of_paths), (6, of_constants)):
             out[place, y], out[place + 1, y] = found[:1].sum(), found[1:5].sum()
         out[5, y] = of_paths[5:].sum()
+        out[8, y] = sum(-np.log(1 - c) for c in sorted(clusters[y].values())[-10:])
         facts = {tuple(row) for row in graph.train.tolist() if row[0] != row[2]}
-        out[8, y] = np.log1p(sum(f[1] == relation and f[column] == y for f in facts))
+        out[9, y] = np.log1p(sum(f[1] == relation and f[column] == y for f in facts))
     return out
 
 
@@ -79,6 +86,7 @@ def test_features_are_those_of_the_rules(seed, side):
     graph, rules, scorer = made(seed)
     assert len(rules.paths)
     assert len(rules.constants)
+    assert 10 < len(np.unique(rules.clusters)) < len(rules.paths)
     given, relations = (x.ravel() for x in np.meshgrid(np.arange(14), np.arange(2)))
     found = scorer.features(scorer.queries(side, given, relations))
     for i, (e, r) in enumerate(zip(given, relations, strict=True)):
@@ -165,6 +173,7 @@ def test_a_file_keeps_all_of_it(tmp_path):
         again.scorer.score(graph.triples), model.scorer.score(graph.triples)
     )
     assert again.rules.config == rules.config
+    np.testing.assert_array_equal(again.rules.clusters, rules.clusters)
     assert again.chosen == chosen
     smaller = random_graph(1, 5, 2, 20)
     with pytest.raises(RunError, match="damaged or of another graph"):

@@ -15,11 +15,11 @@ from bilink.training.path_loss import PathLoss
 from conftest import random_graph
 
 
-def made(length=3, seed=0):
+def made(length=3, seed=0, unit=0.0):
     graph = random_graph(n_entities=12, n_relations=2, size=60, seed=seed)
     rules = mine(graph, MiningConfig(length=length, constants=False, support=1, effort=100))
     values = np.random.default_rng(seed).uniform(0.1, 1, len(rules.paths))
-    return graph, rules, FlowScorer(rules, graph, values)
+    return graph, rules, FlowScorer(rules, graph, values, unit)
 
 
 def slow_flow(edges, steps, x):
@@ -37,9 +37,10 @@ def slow_flow(edges, steps, x):
     return found
 
 
+@pytest.mark.parametrize("unit", [0, 0.01])
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_flows_are_those_of_a_slow_reference_from_both_sides(length):
-    graph, rules, scorer = made(length)
+def test_flows_are_those_of_a_slow_reference_from_both_sides(length, unit):
+    graph, rules, scorer = made(length, unit=unit)
     k, n = len(graph.relations), len(graph.entities)
     edges = {}
     for x, d, y in directed_facts(graph.train, k):
@@ -52,6 +53,8 @@ def test_flows_are_those_of_a_slow_reference_from_both_sides(length):
                 for h in range(n):
                     for t, amount in slow_flow(edges, [d for d in path[1:] if d >= 0], h).items():
                         wanted[h, t] += value * amount
+        if unit:
+            wanted = np.log(1 + wanted / unit)
         everyone = np.arange(n)
         tails = scorer.scores("tail", everyone, np.full(n, relation))
         heads = scorer.scores("head", everyone, np.full(n, relation))

@@ -78,7 +78,7 @@ def test_with_probabilities_new_facts_are_the_most_probable_and_spread():
     answers = run.new_facts(24)
     assert not any(answer.known for answer in answers)
     chances = [answer.probability for answer in answers]
-    assert chances == sorted(chances, reverse=True)
+    assert (np.diff(chances) < 1e-9).all()
     assert max(Counter(answer.relation for answer in answers).values()) <= 8
     assert answers.missing == 0.1
     assert "if 10% of all facts are missing" in repr(answers)

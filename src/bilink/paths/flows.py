@@ -2,8 +2,8 @@
 
 Path-constrained resource allocation (Lin et al., 2015): at each step the resource is split equally
 among the neighbours along the step's relation.  R(p | h, t) is what flows from h to t along p.  The
-score of a candidate is Σ_p value(p) · R(p | h, t), over the paths of the relation; PTransE says
-what a path is worth.
+flow to a candidate is f = Σ_p value(p) · R(p | h, t), over the paths of the relation; PTransE says
+what a path is worth.  Its score is f, or log(1 + f / unit): flows differ by orders of magnitude.
 """
 
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ class _Flow(NamedTuple):
     hub: Any
     paths: Any  # int32, (n, 3), of all directed relations
     path_start: Any  # int64, (2K + 1,)
+    unit: Any  # of flow; 0 where the flow is the score
 
 
 class _Row(NamedTuple):
@@ -100,36 +101,43 @@ def _ask(flow, row, x, directed, values):
 
 
 @loop
-def _add_row(row, times, out, i):
-    """Add what was collected to a row of scores, and forget it."""
+def _score(amount, unit):
+    """The score of a candidate that so much has reached."""
+    return np.log1p(amount / unit) if unit > 0 else amount
+
+
+@loop
+def _add_row(row, unit, times, out, i):
+    """Add the scores of what was collected to a row, and forget it."""
     for k in range(row.count[0]):
         y = row.named[k]
-        out[i, y] += times * row.amount[y]
+        out[i, y] += times * _score(row.amount[y], unit)
         row.amount[y] = 0.0
 
 
 @loop
-def _list_row(row, i, places, said, found):
-    """Append what was collected to a list, and forget it."""
+def _list_row(row, unit, i, places, said, found):
+    """Append the scores of what was collected to a list, and forget it."""
     for k in range(row.count[0]):
         y = row.named[k]
-        places[found + k, 0], places[found + k, 1], said[found + k] = i, y, row.amount[y]
+        places[found + k, 0], places[found + k, 1] = i, y
+        said[found + k] = _score(row.amount[y], unit)
         row.amount[y] = 0.0
 
 
 @kernel
 def add_flows(flow, given, directed, values, times, out):
-    """out[i, y] += times[i] · what reaches y from given[i] along the paths of directed[i]."""
+    """out[i, y] += times[i] · the score of y for question i: what reaches it from given[i]."""
     n = flow.edges.groups.shape[0] - 1
     row = _Row(np.zeros(n), np.empty(n, dtype=np.int64), np.zeros(1, dtype=np.int64))
     for i in range(given.shape[0]):
         _ask(flow, row, given[i], directed[i], values)
-        _add_row(row, times[i], out, i)
+        _add_row(row, flow.unit, times[i], out, i)
 
 
 @kernel
 def list_flows(flow, given, directed, values):
-    """The candidates that are reached: rows (question, candidate), and how much reaches each."""
+    """The candidates that are reached: rows (question, candidate), and the score of each."""
     n = flow.edges.groups.shape[0] - 1
     row = _Row(np.zeros(n), np.empty(n, dtype=np.int64), np.zeros(1, dtype=np.int64))
     places, said, found = np.empty((1 << 10, 2), dtype=np.int64), np.empty(1 << 10), 0
@@ -138,7 +146,7 @@ def list_flows(flow, given, directed, values):
         while found + row.count[0] > said.shape[0]:
             places = np.concatenate((places, np.empty_like(places)))
             said = np.concatenate((said, np.empty_like(said)))
-        _list_row(row, i, places, said, found)
+        _list_row(row, flow.unit, i, places, said, found)
         found += row.count[0]
     return places[:found].copy(), said[:found].copy()
 
@@ -165,12 +173,14 @@ def _clear(row):
 class FlowScorer(PathScorer):
     """Scores candidates by what flows to them; ``values`` says what each path is worth."""
 
-    def __init__(self, rules: Rules, graph: Graph, values: np.ndarray):
+    def __init__(self, rules: Rules, graph: Graph, values: np.ndarray, unit: float = 0.0):
         super().__init__(rules, graph, fixed_weights("max", rules.n_relations))
         self.values = np.asarray(values, dtype=np.float64)
         paths, directed, order = both_directions(rules)
         starts = np.searchsorted(directed, np.arange(2 * rules.n_relations + 1))
-        self._flow = _Flow(self.adjacency.edges, rules.n_relations, rules.config.hub, paths, starts)
+        self._flow = _Flow(
+            self.adjacency.edges, rules.n_relations, rules.config.hub, paths, starts, float(unit)
+        )
         self._order = order  # of each row of the table, the path that it is
         self._values = self.values[order]
 
@@ -180,7 +190,7 @@ class FlowScorer(PathScorer):
         add_flows(self._flow, queries.given, self._directed(queries), self._values, times, out)
 
     def named(self, queries: Questions, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The candidates that are reached, as (question, candidate), and what reaches each."""
+        """The candidates that are reached, as (question, candidate), and the score of each."""
         directed = self._directed(queries)
         places, said = list_flows(self._flow, queries.given, directed, self._values)
         return places, said * np.asarray(times)[places[:, 0]]

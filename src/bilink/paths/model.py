@@ -14,10 +14,11 @@ from bilink.models.storage import load_tensors, save_tensors
 from bilink.paths.flows import FlowScorer
 from bilink.paths.rules import MiningConfig, Rules
 from bilink.paths.scorer import PathScorer
-from bilink.paths.walking import FEATURES
+from bilink.paths.walking import CLUSTERS, FEATURES
 
 NAME = "paths"
 FORMAT, VERSION = "bilink-rules", 1
+_CLUSTERS = FEATURES[CLUSTERS]  # a feature that files did not have at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +30,13 @@ class PathModel:
     chosen: dict[Side, list[str]]  # the aggregation of each relation
     graph: Graph  # whose training facts the rules walk along
     values: np.ndarray | None = None  # of paths that resource flows along; see ``flows``
+    unit: float = 0.0  # of flow; 0 where the flow itself is the score
 
     @cached_property
     def scorer(self) -> PathScorer:
         """The scorer of these rules."""
         if self.values is not None:
-            return FlowScorer(self.rules, self.graph, self.values)
+            return FlowScorer(self.rules, self.graph, self.values, self.unit)
         return PathScorer(self.rules, self.graph, self.weights)
 
     def on(self, graph: Graph) -> "PathModel":
@@ -63,8 +65,11 @@ def save_paths(model: PathModel, path: Path) -> None:
         "constant_counts": rules.constant_counts,
         **{f"{side}_weights": np.ascontiguousarray(model.weights[side]) for side in SIDES},
     }
+    if rules.clusters is not None:
+        tensors["path_clusters"] = np.asarray(rules.clusters, dtype=np.int32)
     if model.values is not None:
         tensors["path_values"] = np.asarray(model.values, dtype=np.float64)
+        header["flow_unit"] = repr(float(model.unit))
     save_tensors(tensors, header, path)
 
 
@@ -73,7 +78,11 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
     tensors, header = load_tensors(path, FORMAT, VERSION)
     n, k = len(graph.entities), len(graph.relations)
     try:
-        if json.loads(header["features"]) != list(FEATURES):
+        features = json.loads(header["features"])
+        weights = {side: tensors[f"{side}_weights"] for side in SIDES}
+        if features == [name for name in FEATURES if name != _CLUSTERS]:
+            weights = {side: np.insert(w, CLUSTERS, 0.0, axis=1) for side, w in weights.items()}
+        elif features != list(FEATURES):
             raise ValueError("its features are not those of this version")
         rules = Rules(
             n_relations=k,
@@ -83,8 +92,8 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
             constants=_checked(tensors["constants"], (2 * k, n, 2 * k, n), (0, 0, 0, -1)),
             constant_counts=_checked(tensors["constant_counts"], None, (0, 0)),
             hubs=int(header["hubs"]),
+            clusters=_checked_clusters(tensors),
         )
-        weights = {side: tensors[f"{side}_weights"] for side in SIDES}
         chosen = json.loads(header["chosen"])
         if any(weights[side].shape != (k, len(FEATURES)) for side in SIDES):
             raise ValueError("its weights do not fit its relations")
@@ -100,10 +109,25 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
             values.shape != (len(rules.paths),) or not (np.isfinite(values) & (values >= 0)).all()
         ):
             raise ValueError("its values do not fit its paths")
+        unit = float(header.get("flow_unit", 0))  # files did not have it at first
+        if not 0 <= unit < np.inf:
+            raise ValueError("its unit of flow is no number")
         names = {side: [str(name) for name in chosen[side]] for side in SIDES}
-    except (KeyError, TypeError, ValueError, RecursionError, ConfigError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, ConfigError) as error:
         raise RunError(f"{path} is damaged or of another graph: {error}") from None
-    return PathModel(rules, weights, names, graph, values)
+    return PathModel(rules, weights, names, graph, values, unit)
+
+
+def _checked_clusters(tensors: dict[str, np.ndarray]) -> np.ndarray | None:
+    """The clusters of paths, None in a file without them."""
+    clusters, n = tensors.get("path_clusters"), len(tensors["paths"])
+    if clusters is None:
+        return None
+    if clusters.shape != (n,) or clusters.dtype.kind != "i":
+        raise ValueError("its clusters do not fit its paths")
+    if n and not 0 <= clusters.min() <= clusters.max() < n:
+        raise ValueError("a cluster is out of range")
+    return clusters
 
 
 def _checked(

@@ -40,6 +40,9 @@ class MiningConfig:
     per_constant: int = _option(50, "rules with constants that are kept of a head", 1)
     hub: int = _option(3000, "entities with more edges are not crossed", 1)
     effort: float = _option(1.0, "how much is sampled for paths of three steps", 0, 1e6)
+    overlap: float = _option(
+        0.5, "paths whose predictions overlap by as much (Jaccard) form a cluster", 0, 1
+    )
     seed: int = _option(0, "of the samples")
 
     def __post_init__(self) -> None:
@@ -77,7 +80,7 @@ def option_help() -> list[tuple[str, str, str]]:
         (each.name, str(each.default).lower(), each.metadata["help"])
         for each in fields(MiningConfig)
     ]
-    choice = "how rules are aggregated: auto, learnt, max, sum or noisy-or"
+    choice = "how rules are aggregated: auto, learnt, max, sum, noisy-or or clusters"
     return [*rows, ("aggregation", "auto", choice)]
 
 
@@ -112,6 +115,8 @@ class Rules:
     constants: np.ndarray  # int32, (m, 4)
     constant_counts: np.ndarray  # int64, (m, 2)
     hubs: int = 0  # entities that were not crossed
+    # int32, (n,): of each path, the most confident one of its cluster; see ``clusters``
+    clusters: np.ndarray | None = None
 
     @cached_property
     def path_confidence(self) -> np.ndarray:

@@ -9,12 +9,14 @@ their weighted sum.  Which aggregation of rules it is, the weights say:
     max (max+)        the confidence of the best rule; ties by the other rules
     sum               −log(1 − c) of the best path and of the best rule with constants
     noisy-or          the same of the best five of each kind
+    clusters          the same of the best path of each of the best ten clusters (``clusters``), and
+                      of the best five rules with constants
     learnt            what predicts held-out facts best (``ensembles.aggregation``)
 
 Weights are not negative, so that no rule speaks against a candidate that it names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -25,13 +27,21 @@ from bilink.data.graph import Graph
 from bilink.models.scorer import Scorer, Side, check_ids
 from bilink.paths.adjacency import Adjacency
 from bilink.paths.rules import Rules
-from bilink.paths.walking import FEATURES, Tables, Walker, name_candidates, score_questions
+from bilink.paths.walking import (
+    FEATURES,
+    Tables,
+    Walker,
+    name_candidates,
+    score_questions,
+    surprise,
+)
 
 # Fixed weights: what is known without learning.  Small ones settle ties.
 AGGREGATIONS: dict[str, tuple[float, ...]] = {
-    "max": (0, 1, 1e-3, 0, 0, 1e-5, 0, 0, 1e-5),
-    "sum": (0, 0, 0, 1, 1e-3, 1e-4, 1, 1e-3, 1e-5),
-    "noisy-or": (0, 0, 0, 1, 1, 0, 1, 1, 1e-5),
+    "max": (0, 1, 1e-3, 0, 0, 1e-5, 0, 0, 0, 1e-5),
+    "sum": (0, 0, 0, 1, 1e-3, 1e-4, 1, 1e-3, 0, 1e-5),
+    "noisy-or": (0, 0, 0, 1, 1, 0, 1, 1, 0, 1e-5),
+    "clusters": (0, 0, 0, 0, 0, 0, 1, 1, 1, 1e-5),
 }
 
 Weights = Mapping[Side, np.ndarray]  # for each side, one row per relation, one column per feature
@@ -98,11 +108,11 @@ class PathScorer(Scorer):
         weights = self.weights[queries.side][queries.relations] * times[:, None]
         self.add_weighted(queries, np.ascontiguousarray(weights)[None], out[None])
 
-    def features(self, queries: Questions) -> np.ndarray:
+    def features(self, queries: Questions, which: Sequence[int] | None = None) -> np.ndarray:
         """(features, questions, entities): what the rules say of each candidate."""
-        count = len(FEATURES)
-        out = np.zeros((count, len(queries), self.n_entities), dtype=self.dtype)
-        weights = np.repeat(np.eye(count)[:, None, :], len(queries), axis=1)
+        rows = np.eye(len(FEATURES))[list(range(len(FEATURES)) if which is None else which)]
+        out = np.zeros((len(rows), len(queries), self.n_entities), dtype=self.dtype)
+        weights = np.repeat(rows[:, None, :], len(queries), axis=1)
         self.add_weighted(queries, weights, out)
         return out
 
@@ -185,20 +195,21 @@ def _tables(rules: Rules, adjacency: Adjacency) -> Tables:
     )
     valid = (head >= 0) & (body >= 0)
     e, c, head, body = e[valid], c[valid], head[valid], body[valid]
-    trust = rules.constant_confidence[valid]
-    by_body, by_head = np.lexsort((-trust, body, e)), np.lexsort((-trust, head))
+    value = surprise(rules.constant_confidence)[valid]
+    by_body, by_head = np.lexsort((-value, body, e)), np.lexsort((-value, head))
     frequency_start, frequency_entity, frequency = _frequencies(adjacency)
     return Tables(
         paths=paths,
         path_start=np.searchsorted(directed, np.arange(2 * k + 1)),
-        path_confidence=rules.path_confidence[path],
+        path_surprise=surprise(rules.path_confidence)[path],
+        path_cluster=path if rules.clusters is None else rules.clusters[path].astype(np.int64),
         body=body[by_body],
         body_start=np.searchsorted(e[by_body], np.arange(2 * k + 1)),
         body_answer=c[by_body].astype(np.int32),
-        body_confidence=trust[by_body],
+        body_surprise=value[by_body],
         head=head[by_head],
         head_body=body[by_head],
-        head_confidence=trust[by_head],
+        head_surprise=value[by_head],
         frequency_start=frequency_start,
         frequency_entity=frequency_entity,
         frequency=frequency,

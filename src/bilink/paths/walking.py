@@ -16,10 +16,13 @@ FEATURES = (
     "other paths",
     "best constant",
     "next four constants",
+    "best ten clusters of paths",
     "frequency",
 )  # sums of −log(1 − c), unless they say otherwise
 BEST_RULE = 1  # the feature that is largest for the most confident rule
+CLUSTERS = 8  # the feature of clusters
 BEST = 5  # rules of a kind that count for themselves
+MOST = 10  # clusters that count
 _LEAST = 1e-4  # confidence at which log c is taken to be 0
 _CERTAIN = 1e-6  # 1 − c is at least that
 
@@ -29,16 +32,17 @@ class Tables(NamedTuple):
 
     paths: Any  # int32, (n, 3): the steps, of all directed heads, sorted
     path_start: Any  # int64, (2K + 1,)
-    path_confidence: Any  # float64
+    path_surprise: Any  # float64: −log(1 − c), of the confidence c
+    path_cluster: Any  # int64: paths of a cluster have the same number
     # Rules with constants, e(X, c) ← body, for questions that give X: by e, then by body.
     body: Any  # int64: a group, or a directed relation behind all groups
     body_start: Any  # int64, (2K + 1,), by e
     body_answer: Any  # int32: c
-    body_confidence: Any  # float64
+    body_surprise: Any  # float64
     # The same for questions that give c: by the group of c that holds the X of the head.
     head: Any  # int64, sorted
     head_body: Any  # int64
-    head_confidence: Any  # float64
+    head_surprise: Any  # float64
     # How often an entity is the answer along a directed relation.
     frequency_start: Any  # int64, (2K + 1,)
     frequency_entity: Any  # int32
@@ -52,17 +56,20 @@ class _Evidence(NamedTuple):
     rule: Any  # int64, per entity: the rule that it was last named by
     named: Any  # int32: the candidates in the order in which they were named
     count: Any  # int64, one number: how many
-    # Per entity: the confidences of the best rules of a kind, best first, and what the others add.
+    # Per entity: −log(1 − c) of the best rules of a kind, best first, and what the others add.
     rules: Any  # float64, (n, BEST): of any kind
     paths: Any  # float64, (n, BEST)
     constants: Any  # float64, (n, BEST)
     other_paths: Any  # float64
+    # Per entity: −log(1 − c) of the best path of each of the best clusters, best first, with a 0
+    # behind them; then, from MOST + 1 on, the numbers of these clusters.
+    clusters: Any  # float64, (n, 2 · MOST + 1)
 
 
-@loop
-def _surprise(c):
-    """−log(1 − c)."""
-    return -np.log(max(1.0 - c, _CERTAIN))
+def surprise(confidence: np.ndarray) -> np.ndarray:
+    """−log(1 − c): the loops add it up, so that they need no logarithms."""
+    found: np.ndarray = -np.log(np.maximum(1.0 - confidence, _CERTAIN))
+    return found
 
 
 @loop
@@ -74,6 +81,7 @@ def _reach(evidence, question, y):
         evidence.count[0] += 1
         evidence.rule[y] = -1
         evidence.other_paths[y] = 0.0
+        evidence.clusters[y, 0] = 0.0
         for i in range(BEST):
             evidence.rules[y, i] = 0.0
             evidence.paths[y, i] = 0.0
@@ -81,35 +89,63 @@ def _reach(evidence, question, y):
 
 
 @loop
-def _insert(best, y, c):
-    """Put c among the best confidences of y; what falls out of them comes back."""
+def _insert(best, y, value):
+    """Put a value among the best of y; what falls out of them comes back."""
     last = best[y, BEST - 1]
-    if c <= last:
-        return c
+    if value <= last:
+        return value
     i = BEST - 1
-    while i > 0 and best[y, i - 1] < c:
+    while i > 0 and best[y, i - 1] < value:
         best[y, i] = best[y, i - 1]
         i -= 1
-    best[y, i] = c
+    best[y, i] = value
     return last
 
 
 @loop
-def _name_by_constant(evidence, question, y, c):
-    """A rule with constants of confidence c names y."""
-    _reach(evidence, question, y)
-    _insert(evidence.rules, y, c)
-    _insert(evidence.constants, y, c)
+def _insert_cluster(best, y, value, cluster):
+    """Put a path of a cluster among the best clusters of y, if it is the best of its cluster.
+
+    A cluster that has fallen out comes back only by a better path than all that fell out.
+    """
+    i, ids = 0, MOST + 1
+    while i < MOST and best[y, i] > 0 and best[y, ids + i] != cluster:
+        i += 1
+    if i == MOST:  # none is free, and the cluster is not there: the last one may fall out
+        i = MOST - 1
+        if value <= best[y, i]:
+            return
+    elif best[y, i] == 0:
+        best[y, i + 1] = 0.0
+    elif value <= best[y, i]:
+        return
+    while i > 0 and best[y, i - 1] < value:
+        best[y, i], best[y, ids + i] = best[y, i - 1], best[y, ids + i - 1]
+        i -= 1
+    best[y, i], best[y, ids + i] = value, cluster
 
 
 @loop
-def _name_by_path(evidence, question, rule, y, c):
-    """A path of confidence c leads to y; it counts once, however many walks there are."""
+def _name_by_constant(evidence, question, y, value):
+    """A rule with constants names y; ``value`` is its −log(1 − c)."""
+    _reach(evidence, question, y)
+    _insert(evidence.rules, y, value)
+    _insert(evidence.constants, y, value)
+
+
+@loop
+def _name_by_path(evidence, question, rule, y, value, cluster):
+    """A path leads to y; it counts once, however many walks there are.
+
+    Its cluster is −1 where clusters do not count.
+    """
     _reach(evidence, question, y)
     if evidence.rule[y] != rule:
         evidence.rule[y] = rule
-        _insert(evidence.rules, y, c)
-        evidence.other_paths[y] += _surprise(_insert(evidence.paths, y, c))
+        _insert(evidence.rules, y, value)
+        evidence.other_paths[y] += _insert(evidence.paths, y, value)
+        if cluster >= 0:
+            _insert_cluster(evidence.clusters, y, value, cluster)
 
 
 class _Frontier(NamedTuple):
@@ -147,7 +183,7 @@ def _two_steps(edges, frontier, walk, x, first, second, hub):
 
 
 @loop
-def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
+def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub, by_cluster):
     """Walk from x along all paths of a directed relation; those that begin alike stand together."""
     first, group = -1, np.int64(-1)
     second = -1
@@ -158,10 +194,11 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
             group = find_group(edges, x, d1)
         if group < 0:
             continue
-        c = tables.path_confidence[p]
+        value = tables.path_surprise[p]
+        cluster = tables.path_cluster[p] if by_cluster else np.int64(-1)
         if d2 < 0:
             for i in range(edges.group_start[group], edges.group_start[group + 1]):
-                _name_by_path(evidence, question, p, edges.neighbours[i], c)
+                _name_by_path(evidence, question, p, edges.neighbours[i], value, cluster)
             continue
         if d2 != second:
             second = d2
@@ -171,7 +208,7 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
         for k in range(frontier.count[0]):
             z2 = frontier.entity[k]
             if d3 < 0:
-                _name_by_path(evidence, question, p, z2, c)
+                _name_by_path(evidence, question, p, z2, value, cluster)
                 continue
             if degree(edges, z2) > hub:
                 continue
@@ -181,7 +218,7 @@ def _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub):
             for j in range(edges.group_start[last], edges.group_start[last + 1]):
                 y = edges.neighbours[j]
                 if y != x and y != frontier.middle[k]:
-                    _name_by_path(evidence, question, p, y, c)
+                    _name_by_path(evidence, question, p, y, value, cluster)
 
 
 @loop
@@ -198,7 +235,7 @@ def _apply_body(edges, tables, evidence, question, x, directed, body):
             single = edges.group_start[group + 1] - edges.group_start[group] == 1
             own = single and edges.neighbours[edges.group_start[group]] == c
         if c != x and not own:
-            _name_by_constant(evidence, question, c, tables.body_confidence[i])
+            _name_by_constant(evidence, question, c, tables.body_surprise[i])
         i += 1
 
 
@@ -220,7 +257,7 @@ def _apply_constants(
     entities, offsets = by_relation
     k = np.searchsorted(tables.head, head)
     while k < tables.head.shape[0] and tables.head[k] == head:
-        body, trust = tables.head_body[k], tables.head_confidence[k]
+        body, value = tables.head_body[k], tables.head_surprise[k]
         k += 1
         if body < n_groups:
             start, stop = edges.group_start[body], edges.group_start[body + 1]
@@ -239,7 +276,7 @@ def _apply_constants(
                 single = edges.group_start[group + 1] - edges.group_start[group] == 1
                 if single and edges.neighbours[edges.group_start[group]] == x:
                     continue
-            _name_by_constant(evidence, question, y, trust)
+            _name_by_constant(evidence, question, y, value)
 
 
 @loop
@@ -247,15 +284,19 @@ def _summed_up(evidence, y, values):
     """The features of a candidate but for its frequency."""
     rules, paths, constants = evidence.rules, evidence.paths, evidence.constants
     values[:] = 0.0
-    values[0] = np.log(max(rules[y, 0] / _LEAST, 1.0))
-    values[1] = _surprise(rules[y, 0])
-    values[3] = _surprise(paths[y, 0])
+    values[0] = np.log(max((1.0 - np.exp(-rules[y, 0])) / _LEAST, 1.0))
+    values[1] = rules[y, 0]
+    values[3] = paths[y, 0]
     values[5] = evidence.other_paths[y]
-    values[6] = _surprise(constants[y, 0])
+    values[6] = constants[y, 0]
     for i in range(1, BEST):
-        values[2] += _surprise(rules[y, i])
-        values[4] += _surprise(paths[y, i])
-        values[7] += _surprise(constants[y, i])
+        values[2] += rules[y, i]
+        values[4] += paths[y, i]
+        values[7] += constants[y, i]
+    i = 0
+    while i < MOST and evidence.clusters[y, i] > 0:
+        values[CLUSTERS] += evidence.clusters[y, i]
+        i += 1
 
 
 class Walker(NamedTuple):
@@ -281,6 +322,7 @@ def _new_marks(n):
         np.empty((n, BEST)),
         np.empty((n, BEST)),
         np.empty(n),
+        np.empty((n, 2 * MOST + 1)),
     )
     frontier = _Frontier(
         np.empty(n, dtype=np.int64),
@@ -293,11 +335,11 @@ def _new_marks(n):
 
 
 @loop
-def _ask(walker, evidence, frontier, question, x, directed):
-    """Collect the evidence for all candidates of a question."""
+def _ask(walker, evidence, frontier, question, x, directed, by_cluster):
+    """Collect the evidence for all candidates of a question; clusters cost time."""
     edges, tables, hub = walker.edges, walker.tables, walker.hub
     evidence.count[0] = 0
-    _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub)
+    _walk_paths(edges, tables, evidence, frontier, question, x, directed, hub, by_cluster)
     _apply_constants(
         edges,
         walker.reverse,
@@ -329,7 +371,7 @@ def score_questions(walker, given, directed, weights, out):
             y = tables.frequency_entity[f]
             for s in range(sums):
                 out[s, i, y] += weights[s, i, last] * tables.frequency[f]
-        _ask(walker, evidence, frontier, i, given[i], d)
+        _ask(walker, evidence, frontier, i, given[i], d, weights[:, i, CLUSTERS].any())
         for k in range(evidence.count[0]):
             y = evidence.named[k]
             _summed_up(evidence, y, values)
@@ -350,7 +392,8 @@ def name_candidates(walker, given, directed, weights):
     values = np.empty(weights.shape[1])
     places, said, found = np.empty((1 << 10, 2), dtype=np.int64), np.empty(1 << 10), 0
     for i in range(given.shape[0]):
-        _ask(walker, evidence, frontier, i, given[i], directed[i])
+        by_cluster = weights[i, CLUSTERS] > 0
+        _ask(walker, evidence, frontier, i, given[i], directed[i], by_cluster)
         while found + evidence.count[0] > said.shape[0]:
             places = np.concatenate((places, np.empty_like(places)))
             said = np.concatenate((said, np.empty_like(said)))

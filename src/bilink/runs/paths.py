@@ -13,10 +13,11 @@ from bilink._random import Stream, generator
 from bilink._text import counted
 from bilink.data.graph import Graph
 from bilink.data.loading import load_graph
-from bilink.ensembles.aggregation import check_aggregation, fit_aggregation
+from bilink.ensembles.aggregation import BY_CLUSTER, check_aggregation, fit_aggregation
 from bilink.errors import ConfigError, RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.model import Model
+from bilink.paths.clusters import clustered
 from bilink.paths.mining import mine
 from bilink.paths.model import NAME, PathModel, load_paths, save_paths
 from bilink.paths.rules import MiningConfig
@@ -136,6 +137,8 @@ def _mined(
         f"{len(rules.paths):,} paths and {len(rules.constants):,} rules with constants "
         f"in {time.perf_counter() - started:.1f} s{hubs}"
     )
+    if config.aggregation in BY_CLUSTER:
+        rules = clustered(rules, graph, threads)
     scorer = PathScorer(rules, graph, fixed_weights("max", len(graph.relations)))
     weights, chosen = fit_aggregation(scorer, graph, config.aggregation, seed=config.mining.seed)
     say(f"weighed on {len(graph.valid):,} validation triples")

@@ -27,6 +27,7 @@ NAME = "ptranse"
 PATH_OPTIONS = ("length", "support", "confidence", "prior", "per_relation", "hub", "effort")
 RATE = "path_rate"  # the step size of the path loss; 0 trains TransE alone
 _FACTS = 200  # of a relation, by which the flow along its paths is measured
+_UNIT = 1e-3  # of flow, from which on its logarithm counts
 _SMALL = 0.01  # what a path without confidence is worth, as Lin et al. have it
 
 
@@ -54,7 +55,7 @@ class PTransE:
         values = ((1 - _SMALL) * rules.path_confidence + _SMALL) * agreement
         k = len(graph.relations)
         names: dict[Side, list[str]] = {side: ["flow"] * k for side in SIDES}
-        model = PathModel(rules, fixed_weights("max", k), names, graph, values)
+        model = PathModel(rules, fixed_weights("max", k), names, graph, values, _UNIT)
         flows = PathRun(graph, model, self.config)
         return combine([trained, flows], out=out, force=force)
 
