@@ -4,6 +4,7 @@ import builtins
 import csv
 from collections import Counter
 
+import numpy as np
 import polars
 import pytest
 

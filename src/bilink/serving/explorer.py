@@ -213,6 +213,7 @@ class Explorer:
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
+            "missing": answers.missing,
         }
 
     def pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class Answers(_Answer):
 
     question: str
     answers: list[AnswerRow]
+    missing: float | None  # the share of facts thought missing, which probabilities depend on
 
 
 class Triples(BaseModel):

@@ -12,24 +12,25 @@ export function asked({ head, relation, tail }) {
   return relation ? "pair" : "fact";
 }
 
-// How long the bars are: probabilities as they are, scores within what is shown.
+// How long the bars are: probabilities as they are; where there are none, scores within what is shown.
 function lengths(rows) {
+  if (rows.some((row) => row.probability !== null)) return rows.map((row) => row.probability ?? 0);
   const scores = rows.map((row) => row.score).filter((s) => s !== null);
   const low = Math.min(...scores), high = Math.max(...scores);
   return rows.map((row) => {
-    if (row.probability !== null) return row.probability;
     if (row.score === null) return 0;
     return high > low ? 0.04 + 0.96 * (row.score - low) / (high - low) : 1;
   });
 }
 
-export function bar(row, length) {
+// A training fact has no probability, since the model has seen it: "–" where others have one.
+export function bar(row, length, among = false) {
   const sure = row.probability !== null;
-  const words = sure ? percent(row.probability) : row.score?.toFixed(2) ?? "–";
+  const words = sure ? percent(row.probability) : among ? "–" : row.score?.toFixed(2) ?? "–";
   return [
     el("span", { class: `bar${sure ? "" : " score"}`, "aria-hidden": true },
       el("i", { style: { width: `${(100 * length).toFixed(1)}%` } })),
-    el("span", { class: "value", title: sure ? "probability" + (row.known ? ", did the graph not hold it" : "") : "score: higher is more likely" }, words),
+    el("span", { class: "value", title: sure ? "probability" + (row.known ? ", did the graph not hold it" : "") : among ? "the model was trained on this fact" : "score: higher is more likely" }, words),
   ];
 }
 
@@ -69,11 +70,12 @@ function why(row, host) {
 
 export function list(rows, kind) {
   const wide = lengths(rows);
+  const among = rows.some((row) => row.probability !== null);
   return el("ol", { class: `rows ${kind}` }, rows.map((row, i) => {
     const item = el("li", { class: row.known ? "known" : "new" },
       el("span", { class: "rank" }, count(row.rank)),
       el("span", { class: "what" }, subject(row, kind)),
-      bar(row, wide[i]),
+      bar(row, wide[i], among),
       el("span", { class: "mark", title: row.known ? "the graph holds this" : "not in the graph" }, row.known ? "known" : "new"));
     why(row, item);
     return item;
@@ -107,6 +109,7 @@ export async function answers(place, state, signal) {
       el("p", { class: "under" },
         rows.length ? `${plural(rows.length, "answer")}${fresh ? ", none of them in the graph" : ""}, by ` : null,
         rows.length ? (sure ? "probability" : "score") : null,
+        rows.length && sure && found.missing ? ` (if ${percent(found.missing)} of all facts are missing)` : null,
         rows.length && !sure ? " (higher is more likely; no probabilities yet)" : null),
       rows.length ? list(rows, kind)
         : note(el("p", null, "No answers. "), fresh && kind !== "fact" ? el("p", null, "All that fits is in the graph already; try without “new facts only” or “fitting entities only”.") : null));
