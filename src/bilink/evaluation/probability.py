@@ -32,6 +32,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from bilink._random import Stream, generator
+from bilink._threads import single_threaded_blas
 from bilink.data.graph import COLUMNS, Graph
 from bilink.data.index import known_answers
 from bilink.errors import ConfigError, DataError
@@ -42,15 +43,15 @@ from bilink.models.scorer import SIDES, Scorer
 MISSING = 0.1  # share of all facts that the graph lacks, unless told otherwise
 SHARES = (0.01, 0.03, 0.1, 0.2, 0.4)  # for which weights are fitted; others lie between them
 LISTED = 20  # candidates of a place
-PLACES = 2_000  # of each side, at most
+PLACES = 1_000  # of each side, at most
 POSITIVES = 5_000  # at most
 LEAST = 20  # positives
 DRAWS = 30.0  # questions that a missing fact draws for each that comes anyway
 QUESTIONS = 2_000  # of each side, by which probabilities are judged
 _PENALTIES = (0.3, 3.0, 30.0)
 _FOLDS = 3
-_STEPS = 60  # of a fit
-_NEAR = 1e-4  # a gain of likelihood that ends it
+_STEPS = 30  # of a fit
+_NEAR = 1e-2  # a gain of likelihood that ends it
 _FARTHEST = 30.0  # log-odds
 
 
@@ -191,6 +192,11 @@ def fit_probability(
     split are positives, each judged as if it were not known.
     """
     examples = find_examples(evidence or Evidence(scorer, graph), seed)
+    with single_threaded_blas():  # the products are small: threads would wait for each other
+        return _fit(examples, graph, seed)
+
+
+def _fit(examples: Examples, graph: Graph, seed: int) -> Probability:
     mean = np.average(examples.candidates, axis=0, weights=examples.weights)
     spread = np.average((examples.candidates - mean) ** 2, axis=0, weights=examples.weights)
     scale = np.sqrt(spread) + 1e-9
