@@ -53,7 +53,7 @@ def test_it_answers_after_rubbish_and_ends_when_told(run):
                     client.sendall(rubbish)
                     client.shutdown(socket.SHUT_WR)
                     assert b" 500 " not in client.recv(100)
-                except (ConnectionError, TimeoutError, BrokenPipeError):
+                except OSError:
                     pass  # it hung up, as it may
         assert len(get(f"{address[0]}api/query?head=e1&relation=r1")["answers"]) == 10
     finally:

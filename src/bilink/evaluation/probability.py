@@ -51,7 +51,7 @@ QUESTIONS = 2_000  # of each side, by which probabilities are judged
 _PENALTIES = (0.3, 3.0, 30.0)
 _FOLDS = 3
 _STEPS = 30  # of a fit
-_NEAR = 1e-2  # a gain of likelihood that ends it
+_NEAR = 1e-4  # a gain of likelihood that ends it
 _FARTHEST = 30.0  # log-odds
 
 
