@@ -107,7 +107,7 @@ def compare(graph, base, full, folded, hidden, chosen, valid):
 
 
 def named(graph, facts):
-    """Facts by name, as ``Run.fold_in`` takes them."""
+    """Facts by name, as ``Run.update`` takes them."""
     entities, relations = graph.entities.names, graph.relations.names
     return [(entities[h], relations[r], entities[t]) for h, r, t in facts.tolist()]
 
@@ -128,7 +128,7 @@ def seconds_for_one(base, graph, known, chosen):
     for e in chosen[:11]:
         own = known[(known[:, [0, 2]] == e).any(axis=1)]
         start = time.process_time()
-        base.fold_in(named(graph, own))
+        base.update(named(graph, own))
         times.append(time.process_time() - start)
     return float(np.median(times[1:]))  # the first one compiles
 
@@ -160,7 +160,7 @@ def main():
         for name, part in parts.items()
     )
     start = time.process_time()
-    folded = base.fold_in(named(graph, every))
+    folded = base.update(named(graph, every)).run
     seconds = time.process_time() - start
     training = seconds_of_training(parts["full"], options, len(full.history))
     one = seconds_for_one(base, graph, every, chosen)

@@ -97,7 +97,7 @@ def make_runs(folder: Path) -> dict:
     bilink.combine(members, out=folder / "ensemble-platt", method="platt")
     convert_run(folder / "transe", "rescal", folder / "converted")
     construct_run(graph, "complex", folder / "constructed")
-    members[0].fold_in([("Zoe", "married", "a2"), ("Zoe", "lives", "Oslo")], out=folder / "folded")
+    members[0].update([("Zoe", "married", "a2"), ("Zoe", "lives", "Oslo")], out=folder / "folded")
     for path in sorted(folder.iterdir()):
         made[path.name] = finished(path)
     stopped = []

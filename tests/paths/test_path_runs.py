@@ -91,7 +91,7 @@ def test_classify_audit_and_new_entities(run, tmp_path):
     doubts = bilink.audit(run, k=5, work=tmp_path / "audit", folds=2)
     assert len(doubts.to_dict()["doubts"]) == 5
     facts = [("Freedonia", "borders", "Austria"), ("Austria", "borders", "Freedonia")]
-    more = run.fold_in([*facts, ("Freedonia", "uses currency", "Euro")])
+    more = run.update([*facts, ("Freedonia", "uses currency", "Euro")]).run
     answers = more.query(head="Freedonia", relation="official language", k=5)
     assert "German" in [answer.label for answer in answers]
 

@@ -6,7 +6,7 @@ import pytest
 import bilink
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES, family
-from bilink.training.fold_in import Frozen, fold_in, fold_in_gradient
+from bilink.training.fold_in import Frozen, fold_in, fold_in_gradient, relation_gradient
 from conftest import random_graph
 
 
@@ -55,6 +55,43 @@ def test_the_loss_is_the_formula_and_its_gradient_that_of_finite_differences(nam
     gradient = np.zeros(width)
     kernel(row, *data, 0.7, gradient)
     steps = 1e-6 * np.eye(width)
+    expected = [(loss(row + step) - loss(row - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(gradient, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*sorted(FAMILIES), "complex-reciprocal", "transe-reciprocal"])
+@pytest.mark.parametrize("is_tail", [True, False])
+def test_the_loss_of_a_relation_is_the_formula_and_its_gradient_that_of_finite_differences(
+    name, is_tail
+):
+    random = np.random.default_rng(2)
+    width, relation_width = family(name).widths(3)
+    row = random.normal(size=relation_width)
+    given, answers, negatives = (random.normal(size=(n, width)) for n in (3, 3, 4))
+    offsets = np.array([[0.5, -np.inf, 1, 0], [0, 0, -np.inf, 2.0], [-np.inf] * 4])
+    kernels = family(name).kernels
+    kernel = family(name).bind(relation_gradient)
+
+    def loss(at):
+        return kernel(at, given, answers, negatives, offsets, is_tail, 0.7, np.zeros(len(row)))
+
+    def naive():
+        total = 0.0
+        for i in range(2):  # the third question has no negatives
+            query = np.empty(width)
+            kernels["tail_query" if is_tail else "head_query"](given[i], row, query)
+            right = np.exp(0.7 * kernels["compare"](query, answers[i]))
+            wrong = sum(
+                np.exp(offsets[i, j] + 0.7 * kernels["compare"](query, negatives[j]))
+                for j in range(4)
+            )
+            total += np.log((right + wrong) / right)
+        return total
+
+    assert loss(row) == pytest.approx(naive())
+    gradient = np.zeros(len(row))
+    kernel(row, given, answers, negatives, offsets, is_tail, 0.7, gradient)
+    steps = 1e-6 * np.eye(len(row))
     expected = [(loss(row + step) - loss(row - step)) / 2e-6 for step in steps]
     np.testing.assert_allclose(gradient, expected, atol=1e-5)
 
@@ -111,3 +148,22 @@ def test_a_twin_made_of_half_the_facts_answers_the_other_half(atlas):
     valid = graph.valid
     block = more.scorer.scores("tail", valid[:, 0], valid[:, 1])
     assert (block.argmax(axis=1) >= new).mean() < 0.02
+
+
+def test_a_relation_learnt_from_half_of_its_facts_answers_the_other_half(atlas):
+    """As a copy of one that the model knows, under another name."""
+    graph = atlas.graph
+    r = graph.relations.find("borders")
+    own = np.random.default_rng(0).permutation(graph.train[graph.train[:, 1] == r])
+    new = len(graph.relations)
+    own[:, 1] = new
+    more = fold_in(Frozen.of(atlas.model, graph), own[::2], relations=1)
+    np.testing.assert_array_equal(more.relations[:new], atlas.model.relations)
+    mean = Model(more.family, more.dim, more.entities, more.relations.copy())
+    mean.relations[new] = atlas.model.relations.mean(axis=0)
+    found = {}
+    for title, model in (("folded", more), ("mean", mean)):
+        block = model.scorer.scores("tail", *own[1::2, :2].T)
+        right = block[np.arange(len(block)), own[1::2, 2]]
+        found[title] = np.mean(1 / (1 + (block > right[:, None]).sum(axis=1)))
+    assert found["folded"] > 2 * found["mean"]

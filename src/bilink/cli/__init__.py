@@ -18,7 +18,6 @@ from bilink.cli import (
     evaluate,
     explain,
     export,
-    fold_in,
     query,
     rules,
     search,
@@ -26,6 +25,7 @@ from bilink.cli import (
     study,
     theory,
     train,
+    update,
 )
 from bilink.cli.output import complain
 from bilink.errors import BilinkError, DataWarning
@@ -78,7 +78,7 @@ app.command("rules")(rules.rules)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
 app.command("explain")(explain.explain)
-app.command("fold-in")(fold_in.fold_in)
+app.command("update")(update.update)
 app.command("export")(export.export)
 app.command("search")(search.search)
 app.add_typer(theory.app, name="theory", cls=Group)

@@ -40,7 +40,7 @@ def build_graph(
         raise DataError(f"{name}: there are no triples")
     parts, entities, relations = _encode([*true, *false[1:]])
     sizes = len(entities), len(relations)
-    _check_size(*sizes, name)
+    check_size(*sizes, name)
     held_out = SPLITS[1:]
     titles = [name] if single else [*SPLITS, *(f"{split}, labelled -1" for split in held_out)]
     parts = [
@@ -99,7 +99,8 @@ def _renumber(
     return renumbered, entities, relations
 
 
-def _check_size(n_entities: int, n_relations: int, name: str) -> None:
+def check_size(n_entities: int, n_relations: int, name: str) -> None:
+    """Complain about a graph that is too small to rank, or too large for its keys."""
     if n_entities < 2:
         raise DataError(f"{name}: there is only one entity, so there is nothing to rank")
     # A triple is packed into one signed 64-bit key in many places.

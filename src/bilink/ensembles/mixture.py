@@ -155,9 +155,11 @@ class MixtureScorer(Scorer):
     def _mean_weights(self, relations: np.ndarray) -> np.ndarray:
         return np.mean([self.weights[side][relations] for side in SIDES], axis=0)
 
-    def with_members(self, members: Sequence[Scorer]) -> "MixtureScorer":
-        """The same weights for other members."""
-        return MixtureScorer(members, self.weights, self.offsets)
+    def with_members(
+        self, members: Sequence[Scorer], weights: Weights | None = None
+    ) -> "MixtureScorer":
+        """The same weights, or others, for other members."""
+        return MixtureScorer(members, weights or self.weights, self.offsets)
 
 
 def check_members(members: Sequence[Scorer]) -> None:

@@ -40,8 +40,28 @@ class PathModel:
         return PathScorer(self.rules, self.graph, self.weights)
 
     def on(self, graph: Graph) -> "PathModel":
-        """The same rules on a graph with more entities or facts."""
-        return replace(self, graph=graph)
+        """The same rules on a graph with more entities, relations or facts."""
+        more = len(graph.relations) - self.rules.n_relations
+        if not more:
+            return replace(self, graph=graph)
+        k = self.rules.n_relations  # inverse relations are numbered behind all others
+        paths = self.rules.paths
+        constants = self.rules.constants.copy()
+        columns = constants[:, ::2]  # of directed relations; the others are entities
+        columns[columns >= k] += more
+        zeros = np.zeros((more, len(FEATURES)), dtype=self.weights["head"].dtype)
+        return replace(
+            self,
+            rules=replace(
+                self.rules,
+                n_relations=k + more,
+                paths=np.where(paths >= k, paths + more, paths),
+                constants=constants,
+            ),
+            weights={side: np.vstack([w, zeros]) for side, w in self.weights.items()},
+            chosen={side: [*names, *["none"] * more] for side, names in self.chosen.items()},
+            graph=graph,
+        )
 
     def __repr__(self) -> str:
         return f"PathModel({self.rules!r})"

@@ -8,7 +8,7 @@ _NAMES = {
     "folder": ("RunConfig", "RunFolder"),
     "job": ("Job", "prepare", "resume", "train"),
     "loading": ("load",),
-    "made": ("construct_run", "convert_run", "fold_in_run"),
+    "made": ("construct_run", "convert_run"),
     "paths": ("PathRun", "train_paths"),
     "run": ("Run",),
     "trained": ("TrainedRun",),

@@ -1,25 +1,22 @@
-"""Runs whose model was not trained: constructed from a graph, converted, or with new entities."""
+"""Runs whose model was not trained: constructed from a graph, or converted."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bilink.data.graph import SPLITS, Graph
-from bilink.errors import ConfigError, DataError, RunError
+from bilink.errors import ConfigError, RunError
 from bilink.models.model import Model
 from bilink.runs.combined import CombinedRun
 from bilink.runs.folder import RunConfig, RunFolder
 from bilink.runs.loading import load
-from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
 from bilink.theory.consistent_models import Construction, check_family, construct
 from bilink.theory.conversions import Certificate, convert, mixture_as_rescal
 from bilink.training.config import MarginConfig
-from bilink.training.fold_in import fold_in
 
 
 def construct_run(
@@ -126,93 +123,3 @@ def _converted(
             "one; make it with --same-sides"
         )
     return mixture_as_rescal(list(source.models.values()), weights["tail"])
-
-
-def fold_in_run(
-    run: Run,
-    triples: Iterable[tuple[str, str, str]],
-    names: Sequence[str] | None = None,
-    *,
-    out: str | Path | None = None,
-    force: bool = False,
-    seed: int = 0,
-) -> Run:
-    """``run`` with the new entities of ``triples``, which join its training facts.
-
-    All else stays as it is: nothing is trained again.  ``names`` are the new entities; without
-    them, every entity that the graph does not know is new.  With ``out``, the result is kept.
-    """
-    assert isinstance(run, TrainedRun | CombinedRun | PathRun)
-    if out is not None and run.path is not None and run.path.resolve() == Path(out).resolve():
-        raise RunError(f"{out} is the run that is added to; choose another --out")
-    graph, facts, count = _with_new(run.graph, list(triples), names)
-    models = {name: fold_in(f, facts, count, seed=seed) for name, f in run.frozen.items()}
-    made = {"by": "fold-in", "run": str(run.path or ""), "entities": count, "triples": len(facts)}
-    if isinstance(run, TrainedRun):
-        (model,) = models.values()
-        config = replace(run.config, fingerprint=graph.fingerprint, made=made)
-        result: Any = TrainedRun(graph, model, config, run.history, run.progress, run.stopped)
-    elif isinstance(run, PathRun):  # rules hold for whoever comes
-        own = replace(run.config, fingerprint=graph.fingerprint)
-        result = PathRun(graph, run.model.on(graph), own)
-    else:
-        rules = {name: model.on(graph) for name, model in run.path_models.items()}
-        members = {name: rules[name] if name in rules else models[name] for name in run.members}
-        scorer = run.scorer.with_members([member.scorer for member in members.values()])
-        result = CombinedRun(graph, members, scorer, run.config, run.data)
-    result.calibrate_if_possible()
-    if out is not None:
-        folder = RunFolder(out)
-        with folder.created(force):
-            result.write(folder)
-    return result
-
-
-def _with_new(
-    graph: Graph, triples: list[tuple[str, str, str]], names: Sequence[str] | None
-) -> tuple[Graph, np.ndarray, int]:
-    """The graph with new entities and facts; the facts that mention one; how many are new."""
-    for triple in triples:
-        if isinstance(triple, str) or len(triple) != 3:
-            raise DataError(f"expected head, relation and tail, not {triple!r}")
-    if names is not None:
-        _check_new_names(graph, names, triples)
-    old = len(graph.entities)
-    ids: dict[str, int] = {}
-    for name in dict.fromkeys(names or ()):
-        ids[name] = old + len(ids)
-
-    new_names = list(ids)
-
-    def find(name: str) -> int:
-        if name not in ids:
-            if names is not None or name in graph.entities:
-                ids[name] = graph.entities.find(name)
-            else:
-                ids[name] = old + len(new_names)
-                new_names.append(name)
-        return ids[name]
-
-    rows = [(find(h), graph.relations.find(r), find(t)) for h, r, t in triples]
-    facts = np.unique(np.array(rows, dtype=np.int32).reshape(-1, 3), axis=0)
-    facts = facts[(facts[:, [0, 2]] >= old).any(axis=1)]
-    new = sorted((i, name) for name, i in ids.items() if i >= old)
-    if not new:
-        raise DataError("all entities of these triples are in the graph already; none is new")
-    entities = replace(graph.entities, names=(*graph.entities.names, *(name for _, name in new)))
-    return (
-        replace(graph, entities=entities, train=np.concatenate([graph.train, facts])),
-        facts,
-        len(new),
-    )
-
-
-def _check_new_names(
-    graph: Graph, names: Sequence[str], triples: list[tuple[str, str, str]]
-) -> None:
-    mentioned = {name for head, _, tail in triples for name in (head, tail)}
-    for name in names:
-        if name in graph.entities:
-            raise DataError(f"the graph has an entity {name!r} already")
-        if name not in mentioned:
-            raise DataError(f"no triple mentions the new entity {name!r}")

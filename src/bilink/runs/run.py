@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from bilink.queries.query import Answering
 from bilink.queries.rules import RuleList, list_rules
 from bilink.runs.folder import RunFolder
 from bilink.training.fold_in import Frozen
+
+if TYPE_CHECKING:
+    from bilink.runs.update import Update
 
 
 class Run(Answering):
@@ -81,23 +85,30 @@ class Run(Answering):
         """Candidates and queries as vectors whose inner product is the score."""
         return Vectors(self.scorer, self.graph)
 
-    def fold_in(
+    def update(
         self,
         triples: Iterable[tuple[str, str, str]],
-        names: Sequence[str] | None = None,
         *,
+        epochs: int = 0,
         out: str | Path | None = None,
         force: bool = False,
         seed: int = 0,
-    ) -> "Run":
-        """A run with the new entities of ``triples``, placed with all else frozen.
+    ) -> "Update":
+        """The run with new facts, and the counts of what became of them.
 
-        ``names`` are the new entities; without them, all that the graph does not know are new.
-        With ``out``, the new run is kept in that folder.
+        Facts between known entities enter the graph; new entities and relations get embeddings from
+        their facts, all else frozen; rules are counted anew and probabilities learnt anew.  Ids
+        stay, and new names follow them.  With ``epochs``, training then goes on for as many from
+        where the parameters are.  With ``out``, the new run is kept in that folder.
+
+        Examples
+        --------
+        >>> found = run.update([("Freedonia", "borders", "Austria")])  # doctest: +SKIP
+        >>> found.run.query(head="Freedonia", relation="continent")  # doctest: +SKIP
         """
-        from bilink.runs.made import fold_in_run  # which knows all kinds of runs
+        from bilink.runs.update import update_run  # which knows all kinds of runs
 
-        return fold_in_run(self, triples, names, out=out, force=force, seed=seed)
+        return update_run(self, triples, epochs=epochs, out=out, force=force, seed=seed)
 
     def evaluate(
         self,

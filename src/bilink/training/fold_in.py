@@ -1,4 +1,4 @@
-"""New entities in a finished model: each gets a row from its facts, with all else frozen.
+"""New entities and relations in a finished model: each gets a row from its facts, all else frozen.
 
 A fact (x, r, t) has the score compare(head_query(t, r), x), and (h, r, x) has
 compare(tail_query(h, r), x): to the row x, each fact is one fixed query.  The row maximises the
@@ -10,12 +10,15 @@ likelihood of the graph under a softmax over β · scores, as far as it depends 
 - less ‖x − m‖² / 2v, where m is the mean of entities seen in the places where x stands, and v how
   much entities vary.
 
+A new relation gets the row that maximises the same likelihood of its own facts, asked "which tail?"
+and "which head?", less its distance to the mean of all relations.
+
 β is found from the model itself.  But for distances, which are not linear in x, the problem is
 convex.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,7 @@ from bilink.training.margin_kernels import sigmoid, softplus
 STRENGTH = 1.0  # of the pull to m
 OTHERS = 0.05  # weight of the facts of others, which are compared with their answer alone
 NEGATIVES = 200  # for each place where x stands: half of them seen there, half any entity
+RELATION_FACTS = 500  # of a new relation, at most
 ASKED = 100  # facts of others for each place, and as many of any relation and side
 STEPS = 50
 _SAMPLE = 64  # facts that β is found from
@@ -40,6 +44,11 @@ _SAMPLE = 64  # facts that β is found from
 # Placeholders that ``bind`` replaces by a model's kernel functions.
 compare: Any = None
 entity_gradient: Any = None
+query_gradient: Any = None
+tail_query: Any = None
+head_query: Any = None
+tail_backward: Any = None
+head_backward: Any = None
 
 
 def fold_in_gradient(
@@ -83,6 +92,46 @@ def fold_in_gradient(
     return loss
 
 
+def relation_gradient(row, given, answers, negatives, offsets, is_tail, beta, gradient):
+    """The loss of one side's questions about a relation; its gradient is added to ``gradient``.
+
+    Question i asks what goes with given[i]; its answer is answers[i], and negative j counts
+    exp(offsets[i, j]) times.
+    """
+    count, width = negatives.shape
+    query, back, unused = np.empty(width), np.empty(width), np.empty(width)
+    logits = np.empty(count)
+    loss = 0.0
+    for i in range(given.shape[0]):
+        if is_tail:
+            tail_query(given[i], row, query)
+        else:
+            head_query(given[i], row, query)
+        top = -np.inf
+        for j in range(count):
+            logits[j] = offsets[i, j] + beta * compare(query, negatives[j])
+            top = max(top, logits[j])
+        if top == -np.inf:
+            continue
+        total = 0.0
+        for j in range(count):
+            logits[j] = np.exp(logits[j] - top) if logits[j] > -np.inf else 0.0
+            total += logits[j]
+        gap = top + np.log(total) - beta * compare(query, answers[i])
+        loss += softplus(gap)
+        share = beta * sigmoid(gap)
+        back[:] = 0.0
+        query_gradient(query, answers[i], -share, back)
+        for j in range(count):
+            if logits[j] > 0:
+                query_gradient(query, negatives[j], share * logits[j] / total, back)
+        if is_tail:
+            tail_backward(given[i], row, back, unused, gradient)
+        else:
+            head_backward(given[i], row, back, unused, gradient)
+    return loss
+
+
 @dataclass(frozen=True, eq=False)
 class Frozen:
     """A finished model as new entities meet it: its β, what stands where, and its facts.
@@ -100,11 +149,6 @@ class Frozen:
     @classmethod
     def of(cls, model: Model, graph: Graph) -> "Frozen":
         """Look at the model and its graph, but not at the test split."""
-        if model.family.is_reciprocal:
-            raise ConfigError(
-                f"{model.family.title} scores heads and tails by different forms; a new entity "
-                "cannot be placed in it"
-            )
         known = known_answers(graph, ("train",))
         held_out = graph.valid if len(graph.valid) >= _SAMPLE else graph.train
         sample = np.random.default_rng(0).permutation(len(held_out))[:_SAMPLE]
@@ -113,6 +157,18 @@ class Frozen:
         beta = _sharpness(model.scorer, held_out[sample], known)
         variance = float(model.entities.var(axis=0, dtype=np.float64).mean())
         return cls(model, known, facts, starts, beta, max(variance, 1e-12))
+
+    def with_relations(self, rows: np.ndarray) -> "Frozen":
+        """The same with more relations, which have no facts yet."""
+        model = self.model
+        more = np.vstack([model.relations, rows]).astype(model.relations.dtype)
+        added = np.full(len(rows), len(self.facts))
+        return replace(
+            self,
+            model=Model(model.family, model.dim, model.entities, more),
+            known=FactIndex(self.facts, len(model.entities), len(more)),
+            fact_starts=np.concatenate([self.fact_starts, added]),
+        )
 
     def seen_in(self, place: int) -> np.ndarray:
         """The entities that stand in a place."""
@@ -138,29 +194,105 @@ class Frozen:
         return out
 
 
-def fold_in(frozen: Frozen, facts: np.ndarray, count: int, *, seed: int = 0) -> Model:
-    """The model with ``count`` more entities, whose ids in ``facts`` follow those that it has.
+def fold_in(
+    frozen: Frozen, facts: np.ndarray, entities: int = 0, relations: int = 0, *, seed: int = 0
+) -> Model:
+    """The model with more entities and relations, whose ids in ``facts`` follow those that it has.
 
-    Entities are placed one after another, those with most facts about old entities first; where
-    new ones have facts with each other, all are placed again, now that they have rows.
+    Relations come first, from facts between old entities.  Then entities, one after another, those
+    with most facts about old entities first; where new ones have facts with each other, all are
+    placed again, now that they have rows.  Last come relations between new entities alone.
     """
-    model, random = frozen.model, np.random.default_rng(seed)
-    old = len(model.entities)
+    random = np.random.default_rng(seed)
+    n, k = len(frozen.model.entities), len(frozen.model.relations)
+    facts = np.asarray(facts, dtype=np.int64).reshape(-1, 3)
+    with single_threaded_blas():  # the products are too small to share
+        ready = np.ones(k + relations, dtype=bool)
+        if relations:
+            old = facts[(facts[:, [0, 2]] < n).all(axis=1)]
+            rows, ready[k:] = _relation_rows(frozen, old, relations, random)
+            frozen = frozen.with_relations(rows)
+        if entities:
+            frozen = _with_entities(frozen, facts[ready[facts[:, 1]]], entities, random)
+        if not ready.all():
+            before = replace(frozen.model, relations=frozen.model.relations[:k])
+            late = facts[~ready[facts[:, 1]]]
+            rows, _ = _relation_rows(replace(frozen, model=before), late, relations, random)
+            merged = frozen.model.relations.copy()
+            merged[~ready] = rows[~ready[k:]]
+            frozen = replace(frozen, model=replace(frozen.model, relations=merged))
+    return frozen.model
+
+
+def _with_entities(
+    frozen: Frozen, facts: np.ndarray, count: int, random: np.random.Generator
+) -> Frozen:
+    model, old = frozen.model, len(frozen.model.entities)
+    if model.family.is_reciprocal:
+        raise ConfigError(
+            f"{model.family.title} scores heads and tails by different forms, so that a new entity "
+            "cannot be placed in it; train it again with the new facts, or take another model"
+        )
     entities = np.vstack([model.entities, np.zeros((count, model.entities.shape[1]))])
     placed = np.arange(old + count) < old
-    facts = np.asarray(facts, dtype=np.int64).reshape(-1, 3)
     facts = facts[facts[:, 0] != facts[:, 2]]  # what an entity is to itself is no fixed query
-    among_new = facts[(facts[:, [0, 2]] >= old).all(axis=1)]
-    firm = np.bincount(
-        facts[(facts[:, [0, 2]] < old).any(axis=1)][:, [0, 2]].ravel(), minlength=old + count
-    )
+    facts = facts[(facts[:, [0, 2]] >= old).any(axis=1)]
+    is_new = facts[:, [0, 2]] >= old
+    firm = np.bincount(facts[~is_new.all(axis=1)][:, [0, 2]].ravel(), minlength=old + count)
     order = old + np.argsort(-firm[old:], kind="stable")
-    with single_threaded_blas():  # the products are too small to share
-        for _ in range(2 if len(among_new) else 1):
-            for e in order:
-                entities[e] = _place(frozen, entities, *_facts_of(e, facts, placed), random)
-                placed[e] = True
-    return Model(model.family, model.dim, entities.astype(model.entities.dtype), model.relations)
+    for _ in range(2 if is_new.all(axis=1).any() else 1):
+        for e in order:
+            entities[e] = _place(frozen, entities, *_facts_of(e, facts, placed), random)
+            placed[e] = True
+    return replace(frozen, model=replace(model, entities=entities.astype(model.entities.dtype)))
+
+
+def _relation_rows(
+    frozen: Frozen, facts: np.ndarray, count: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of ``count`` new relations, and which of them have facts to be found from."""
+    model, old = frozen.model, len(frozen.model.relations)
+    mean = model.relations.mean(axis=0, dtype=np.float64)
+    variance = max(float(model.relations.var(axis=0, dtype=np.float64).mean()), 1e-12)
+    gradient_of = model.family.bind(relation_gradient)
+    rows = np.tile(mean, (count, 1))
+    for i in range(count):
+        own = facts[facts[:, 1] == old + i]
+        own = own[random.permutation(len(own))[:RELATION_FACTS]]
+        if not len(own):
+            continue
+        questions = [_relation_questions(frozen, own, tail, random) for tail in (True, False)]
+
+        def loss(row: np.ndarray, asked: list[Any] = questions) -> tuple[float, np.ndarray]:
+            gradient = STRENGTH / variance * (row - mean)
+            value = float(gradient @ (row - mean)) / 2
+            value += sum(gradient_of(row, *side, frozen.beta, gradient) for side in asked)
+            return value, gradient
+
+        found = minimize(loss, mean, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+        rows[i] = found.x
+    return rows, np.isin(np.arange(old, old + count), facts[:, 1])
+
+
+def _relation_questions(
+    frozen: Frozen, facts: np.ndarray, is_tail: bool, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
+    """What ``relation_gradient`` asks on one side; half of the negatives are other answers."""
+    entities = frozen.model.entities
+    given, answer = (facts[:, 0], facts[:, 2]) if is_tail else (facts[:, 2], facts[:, 0])
+    each = NEGATIVES // 2
+    pool = np.unique(answer)
+    near = pool if len(pool) <= each else random.choice(pool, each, replace=False)
+    ids = np.concatenate([near, random.integers(0, len(entities), each)])
+    times = [len(pool) / len(near), len(entities) / each]
+    stand_for = np.log(np.repeat(times, [len(near), each]))
+    stand_for[len(near) :][np.isin(ids[len(near) :], pool)] = -np.inf
+    offsets = np.tile(stand_for, (len(facts), 1))
+    n = len(entities)  # no answer of a question is a negative of it
+    taken = np.isin(given[:, None] * n + ids, given * n + answer)
+    offsets[taken] = -np.inf
+    rows = (entities[which].astype(np.float64) for which in (given, answer, ids))
+    return *rows, offsets, is_tail
 
 
 def _facts_of(

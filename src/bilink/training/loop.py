@@ -41,13 +41,15 @@ def fit(
     checkpoint: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     wrap: Callable[[Engine], Engine] | None = None,
+    start: int = 0,
 ) -> TrainingResult:
     """Train ``model`` in place; return the one that did best on validation, or the last one.
 
     ``validate`` gives the validation MRR of a model.  ``on_epoch`` receives one record per epoch.
     With ``checkpoint``, the state is written there from time to time, and where the file exists
     already, training goes on from it.  ``should_stop`` is asked after each epoch.
-    ``wrap`` may add to what an engine does in an epoch.
+    ``wrap`` may add to what an engine does in an epoch.  With ``start``, the model has been trained
+    for as many epochs already, and training goes on from its present values.
     """
     if len(graph.train) == 0:
         raise DataError(f"graph {graph.name!r} has no training triples")
@@ -56,6 +58,8 @@ def fit(
         engine = wrap(engine)
     if checkpoint is not None and checkpoint.exists():
         progress, best = load_checkpoint(checkpoint, engine)
+    elif start:
+        progress, best = _warm_start(engine, config, start, validate)
     else:
         initialise(model, config)
         progress, best = Progress(), None
@@ -86,6 +90,25 @@ def fit(
     saver.save(engine, progress, best, now=True)
     kept = best if config.keep == "best" and best is not None else model
     return TrainingResult(kept, progress, reason)
+
+
+def _warm_start(
+    engine: Engine, config: Config, epochs: int, validate: Callable[[Model], float] | None
+) -> tuple[Progress, Model | None]:
+    """Go on from a trained model whose optimizer's state is gone.
+
+    A pass with steps of no size fills the state with the gradients of today.  Adagrad's sums of
+    squares are those of all epochs, so they are about as many times larger.
+    """
+    engine.run_epoch(epochs, 0.0)
+    if config.optimizer in ("adagrad", "row-adagrad"):
+        for array in engine.state.values():
+            array *= epochs
+    progress, model = Progress(epoch=epochs), engine.model
+    if validate is None:
+        return progress, None
+    progress.best_mrr, progress.best_epoch = validate(model), epochs
+    return progress, Model(model.family, model.dim, model.entities.copy(), model.relations.copy())
 
 
 def check_engine(family: Family, config: Config) -> None:
