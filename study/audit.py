@@ -6,7 +6,7 @@
 A share of the training facts gets another head or tail: any entity (random), or one that stands in
 that position of the relation elsewhere (typed).  Facts are then ranked by doubt with three methods:
 by the raw score of a model trained on all of them, by the raw score of a model that did not see the
-fact (cross-fitting), and as ``bilink audit`` does, with cross-fitting and calibration.
+fact (cross-fitting), and as ``bilink audit`` does, with cross-fitting, rules and all evidence.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import numpy as np
 import bilink
 from bilink.evaluation.metrics import binary_metrics
 from bilink.queries.doubts import doubt_facts
-from bilink.runs.audit import cross_fit
+from bilink.runs.audit import cross_fit, fold_scorers
 
 SETTINGS = [(share, kind) for share in (0.01, 0.05) for kind in ("random", "typed")]
 
@@ -41,13 +41,13 @@ def plant(graph, share, kind, seed):
     return replace(graph, train=train[first]), planted[first]
 
 
-def measures(doubts, planted):
+def measures(values, planted):
     """How well doubts find what was planted."""
-    k, order = int(planted.sum()), np.argsort(-doubts, kind="stable")
+    k, order = int(planted.sum()), np.argsort(-values, kind="stable")
     return {
         "precision@k": float(planted[order[:k]].mean()),
         "recall@2k": float(planted[order[: 2 * k]].sum() / k),
-        "auc": binary_metrics(planted, doubts)["auc"],
+        "auc": binary_metrics(planted, values)["auc"],
     }
 
 
@@ -72,16 +72,17 @@ def main():
         training = {"epochs": options.epochs, "threads": options.threads}
         run = bilink.train(graph, options.model, options.dim, options=training)
         fitted = cross_fit(run, options.folds)
-        scorers = [part.scorer for part in fitted.runs]
+        fold = fitted.fold[: len(graph.train)]
         unseen = np.empty(len(graph.train))
-        for i, scorer in enumerate(scorers):
-            unseen[fitted.fold == i] = scorer.score(graph.train[fitted.fold == i])
+        for i, part in enumerate(fitted.runs):
+            unseen[fold == i] = part.scorer.score(graph.train[fold == i])
+        doubts = doubt_facts(graph, fold_scorers(graph, fitted), fitted.fold, k=1)
         methods = {
             "score, in sample": -run.scorer.score(graph.train).astype(float),
             "score, cross-fitted": -unseen,
-            "audit": doubt_facts(graph, scorers, fitted.fold, k=1).values,
+            "audit": doubts.values[: len(graph.train)],
         }
-        results = {name: measures(doubts, planted) for name, doubts in methods.items()}
+        results = {name: measures(values, planted) for name, values in methods.items()}
         row = {"share": share, "kind": kind, "planted": int(planted.sum()), "facts": len(planted)}
         row |= {"seconds": round(time.perf_counter() - started, 1), "results": results}
         found["settings"].append(row)

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import logit
+from scipy.stats import spearmanr
 
 import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.distributed.local import LocalExecutor
 from bilink.errors import ConfigError, RunError
-from bilink.evaluation.evidence import Evidence
+from bilink.evaluation.evidence import FEATURES, Evidence
 from bilink.evaluation.probability import Judge
 from bilink.models.model import Model
-from bilink.queries.doubts import FEW, doubt_facts
+from bilink.queries.doubts import _LOG_PROBABILITIES, _PRIOR, _plant, _Usual, doubt_facts
 from bilink.runs.audit import cross_fit, deal, kept_doubts
 from conftest import random_graph
 
@@ -39,19 +39,29 @@ def knowing(graph, groups=4):
     return model
 
 
-def test_errors_come_first_and_the_right_end_is_suggested():
+def test_errors_come_first_and_nothing_that_is_likely_right_is_listed():
     graph = blocks()
     fold = deal(len(graph.train), 3)
     found = doubt_facts(graph, [knowing(graph).scorer] * 3, fold, k=5)
-    names = {(d.head, d.tail) for d in list(found)[:3]}
-    assert names == {("e0", "e1"), ("e1", "e2"), ("e2", "e3")}
-    assert [d.rank for d in found] == [1, 2, 3, 4, 5]
-    assert found[2].probability < found[3].probability
+    assert {(d.head, d.tail) for d in found} == {("e0", "e1"), ("e1", "e2"), ("e2", "e3")}
+    assert [d.rank for d in found] == [1, 2, 3]
+    assert all(doubt.probability < 0.5 for doubt in found)
+    assert found.likely_wrong == 3
     assert np.argsort(-found.values)[:3].min() == len(graph.train) - 3
+    assert len(doubt_facts(graph, [knowing(graph).scorer] * 3, fold, k=2)) == 2
+
+
+def test_facts_of_all_splits_are_judged():
+    graph = blocks(wrong=4)
+    train, valid, test = np.split(graph.train, [len(graph.train) - 3, len(graph.train) - 2])
+    graph = replace(graph, train=train, valid=valid, test=test)
+    fold = deal(len(graph.triples), 3)
+    found = doubt_facts(graph, [knowing(graph).scorer] * 3, fold)
+    assert {d.head for d in found} == {"e0", "e1", "e2", "e3"}
 
 
 def test_suggestions_are_new_and_more_probable_than_the_fact():
-    graph = random_graph(n_entities=30, n_relations=3, size=300)
+    graph = replace(random_graph(n_entities=30, n_relations=3, size=300), valid=[], test=[])
     model = Model.empty("distmult", 4, 30, 3)
     random = np.random.default_rng(0)
     model.entities[:], model.relations[:] = (
@@ -62,11 +72,11 @@ def test_suggestions_are_new_and_more_probable_than_the_fact():
     find, suggested = graph.entities.find, 0
     judges = []
     for i in range(2):
-        part = replace(graph, train=graph.train[fold != i], valid=graph.train[fold == i], test=[])
+        part = replace(graph, train=graph.train[fold != i], valid=graph.train[fold == i])
         evidence = Evidence(model.scorer, part)
         learnt = bilink.fit_probability(model.scorer, part, evidence=evidence)
         judges.append(Judge(evidence, learnt))
-    for doubt in doubt_facts(graph, [model.scorer] * 2, fold, k=20):
+    for doubt in doubt_facts(graph, [model.scorer] * 2, fold, k=20, errors=0.6):
         h, r, t = find(doubt.head), graph.relations.find(doubt.relation), find(doubt.tail)
         judge = judges[fold[(graph.train == [h, r, t]).all(axis=1)][0]]
         for side, column in (("head", 0), ("tail", 2)):
@@ -81,48 +91,56 @@ def test_suggestions_are_new_and_more_probable_than_the_fact():
     assert suggested
 
 
-def test_an_entity_that_is_hardly_known_is_hardly_doubted():
-    graph = blocks(wrong=0)
-    n = len(graph.entities)
-    names = Vocabulary("entity", (*graph.entities.names, "hermit"))
-    train = np.concatenate([graph.train, [[0, 0, n]]])
-    graph = Graph("blocks", names, graph.relations, train, [], [])
-    model = knowing(graph)
-    model.entities[n] = 0
-    found = doubt_facts(graph, [model.scorer] * 2, deal(len(train), 2), k=len(train))
-    hermit = next(doubt for doubt in found if doubt.tail == "hermit")
-    assert hermit.seen == 0
-    assert found.values[-1] == 0
-    assert hermit.rank > 1
+def test_the_expected_share_of_errors_moves_probabilities_and_hardly_the_order():
+    graph = random_graph(n_entities=30, n_relations=3, size=300)
+    scorer = bilink.train(graph, "distmult", 4, options=OPTIONS).scorer
+    fold = deal(len(graph.triples), 2)
+    few, many = (doubt_facts(graph, [scorer] * 2, fold, errors=e) for e in (0.02, 0.3))
+    assert few.values.mean() < many.values.mean()
+    assert few.likely_wrong < many.likely_wrong
+    assert spearmanr(few.values, many.values)[0] > 0.9
 
 
-def test_the_expected_share_of_errors_moves_probabilities_and_not_the_order():
-    graph = blocks()
-    fold = deal(len(graph.train), 2)
-    few, many = (
-        doubt_facts(graph, [knowing(graph).scorer] * 2, fold, errors=e) for e in (0.01, 0.2)
-    )
-    assert [(d.head, d.tail) for d in few] == [(d.head, d.tail) for d in many]
-    moved = [logit(a.probability) - logit(b.probability) for a, b in zip(few, many, strict=True)]
-    np.testing.assert_allclose(moved, moved[0], atol=1e-6)
-    np.testing.assert_array_equal(few.values, many.values)
-    every = doubt_facts(graph, [knowing(graph).scorer] * 2, fold, k=len(fold), errors=0.2)
-    assert np.mean([doubt.probability for doubt in every]) == pytest.approx(0.8)
+def test_planted_errors_are_no_facts_and_have_one_end_of_another_fact():
+    graph = random_graph(n_entities=30, n_relations=3, size=300)
+    scorer = bilink.train(graph, "distmult", 4, options=OPTIONS).scorer
+    errors, features = _plant(scorer, graph, graph, 0, seed=0)
+    facts = set(map(tuple, graph.triples.tolist()))
+    held_out = graph.valid.tolist()
+    assert len(errors) == len(features) > 0
+    for h, r, t in errors.tolist():
+        assert (h, r, t) not in facts
+        assert any(q == r and (a == h) != (b == t) for a, q, b in held_out)
+        assert any(q == r and (a == h or b == t) for a, q, b in facts)
 
 
-def test_doubts_are_the_log_odds_as_far_as_they_count():
-    graph = blocks()
-    fold = deal(len(graph.train), 2)
-    scorer = knowing(graph).scorer
-    found = doubt_facts(graph, [scorer] * 2, fold)
-    for i in range(2):
-        rows = np.flatnonzero(fold == i)
-        part = replace(graph, train=graph.train[fold != i], valid=graph.train[rows])
-        judge = Judge(Evidence(scorer, part), bilink.fit_probability(scorer, part))
-        odds, _ = judge(graph.train[rows])
-        seen = [min((part.train[:, [0, 2]] == e).sum() for e in (h, t)) for h, _, t in part.valid]
-        shares = np.array(seen) / (np.array(seen) + FEW)
-        np.testing.assert_allclose(found.values[rows], -odds * shares, atol=1e-9)
+def test_an_error_is_judged_as_if_the_graph_held_it_in_place_of_the_fact():
+    """The one answer of a place that holds one is not counted as a second."""
+    names = Vocabulary("entity", tuple(f"e{i}" for i in range(40)))
+    facts = [(i, 0, 30 + i % 4) for i in range(30)]
+    graph = Graph("places", names, Vocabulary("relation", ("in",)), facts[:20], facts[20:], [])
+    model = Model.empty("distmult", 2, 40, 1)
+    errors, features = _plant(model.scorer, graph, graph, 0, seed=0)
+    with_other_tail = np.isin(errors[:, 0], graph.valid[:, 0])
+    assert with_other_tail.any()
+    assert (features[with_other_tail][:, FEATURES.index("tail: no known answer")] == 1).all()
+
+
+def test_what_is_usual_of_a_relation_is_drawn_to_all():
+    random = np.random.default_rng(0)
+    features = random.normal(size=(50, len(FEATURES)))
+    relations = np.repeat([0, 1], [45, 5])
+    usual = _Usual.of(features, relations, 3)
+    values = features[:, _LOG_PROBABILITIES]
+    for r in range(3):
+        own = values[relations == r]
+        mean = (own.sum(axis=0) + _PRIOR * values.mean(axis=0)) / (len(own) + _PRIOR)
+        squares = ((own - own.mean(axis=0)) ** 2).sum(axis=0) if len(own) else np.zeros(2)
+        variance = (squares + _PRIOR * values.var(axis=0)) / (len(own) + _PRIOR)
+        np.testing.assert_allclose(usual.mean[r], mean)
+        np.testing.assert_allclose(usual.spread[r], np.sqrt(variance))
+    added = usual.added(features, relations)
+    assert added.shape == (50, len(FEATURES) + 14)
 
 
 def test_folds_are_even_and_repeatable():
@@ -148,7 +166,7 @@ def run(graph, tmp_path):
 def test_no_model_has_seen_what_it_judges(run):
     fitted = cross_fit(run, 3)
     for i, part in enumerate(fitted.runs):
-        own = set(map(tuple, run.graph.train[fitted.fold == i].tolist()))
+        own = set(map(tuple, run.graph.train[fitted.fold[: len(run.graph.train)] == i].tolist()))
         seen = set(map(tuple, part.graph.train.tolist()))
         assert not own & seen
         assert own | seen == set(map(tuple, run.graph.train.tolist()))
@@ -228,7 +246,7 @@ def test_an_ensemble_is_stood_for_by_its_first_member(graph):
 def test_rows_can_be_written_to_a_file(run, tmp_path):
     from bilink.cli.output import write_csv
 
-    write_csv(tmp_path / "doubts.csv", bilink.audit(run, k=4, folds=2).rows())
+    write_csv(tmp_path / "doubts.csv", bilink.audit(run, k=4, folds=2, errors=0.6).rows())
     with open(tmp_path / "doubts.csv") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4

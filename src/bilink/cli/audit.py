@@ -20,7 +20,7 @@ from bilink.cli.train import Options
 
 def audit(
     run: Annotated[Path, typer.Argument(help="The run folder.")],
-    k: Annotated[int, typer.Option("-k", help="How many facts to show.")] = 50,
+    k: Annotated[int, typer.Option("-k", help="How many facts to show at most.")] = 50,
     folds: Annotated[
         int, typer.Option(help="Models to train, each without one part of the facts.")
     ] = 5,
@@ -44,8 +44,9 @@ def audit(
 ) -> None:
     """Find the facts of the graph that look wrong.
 
-    The model is trained anew on parts of the graph, so that each training fact is judged by a model
-    that did not see it. The same command continues an audit that was interrupted. For example:
+    The model is trained anew on parts of the graph, so that each fact is judged by a model and by
+    rules that did not see it. Shown are facts that are more likely wrong than right. The same
+    command continues an audit that was interrupted. For example:
 
     - `bilink audit runs/first -k 20`
     """
@@ -88,7 +89,7 @@ def audit(
 
 
 def _show(found: Any) -> None:
-    rows = []
+    rows: list[list[str | None]] = []
     for doubt in found:
         best = doubt.suggestion
         fact = f"({doubt.head_label}, {doubt.relation_label}, {doubt.tail_label})"
@@ -96,8 +97,11 @@ def _show(found: Any) -> None:
         perhaps = f"{doubt.side}: {best.label}" if best else None
         rows.append([fact, f"{doubt.probability:.4f}", perhaps, sure])
     show_table(("fact", "true", "perhaps", "right"), rows)
+    more = (
+        f", of which the first {len(found):,} are shown" if found.likely_wrong > len(found) else ""
+    )
     say(
-        f"\nThe {len(found):,} most doubtful of {len(found.values):,} training facts, each judged "
-        f"by a model that did not see it; probabilities as if {found.errors:.0%} of the facts were "
-        "wrong. A doubt is a reason to look, not a proof."
+        f"\nOf {len(found.values):,} facts, {found.likely_wrong:,} are more likely wrong than "
+        f"right{more}, if {found.errors:.0%} of all facts are wrong (--errors). "
+        "A doubt is a reason to look, not a proof."
     )

@@ -1,13 +1,15 @@
 """Which of the graph's own facts look wrong, and what might have been meant.
 
 Each fact is judged by a scorer that did not see it: one that did has learnt it, right or wrong.
-The evidence for it (``evaluation.evidence``) becomes log-odds, as for any other triple, by weights
-that are fitted on the facts that this scorer did not see.  They are moved so that as many facts are
-wrong as are thought wrong before one looks.
+Errors are planted to see what they look like: some facts get another head or tail of the same
+relation, and the evidence for them (``evaluation.evidence``) is gathered as if the graph had held
+them from the start.  A logistic regression tells the evidence for facts from that for errors.  Some
+of the facts are wrong themselves, so it is fitted again with each fact counting as much as it is
+thought right, until that settles.  It is fitted on other folds than those it judges.
 
-A scorer that knows little of an entity doubts everything about it, which is no news.  So the
-log-odds count m / (m + 4) of themselves, where m is the number of other facts that the scorer has
-seen of the head or the tail, whichever has fewer.
+Some relations are easy to predict, and a fact that is not predicted is suspicious there; in others
+nothing follows from it.  So the regression also sees how well the facts of the relation are
+predicted in general, and by how much this one is worse.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,22 +17,31 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, logit
 
+from bilink._random import Stream, generator
 from bilink._text import printable
+from bilink._threads import single_threaded_blas
 from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.errors import ConfigError
-from bilink.evaluation.evidence import Evidence
+from bilink.evaluation.evidence import FEATURES, Evidence
 from bilink.evaluation.probability import Judge, fit_probability
 from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.answers import check_count
 
 ERRORS = 0.05  # share of the facts that are thought wrong before one looks
-FEW = 4  # other facts that make a doubt count half
 SUGGESTED = 10  # candidates that a suggestion is chosen from
+PLANTED = 0.1  # share of facts that are replaced at a time, to see what errors look like
+_ROUNDS, _ERRORS = 5, 2_000  # at most so often, and so many errors at a time, in each fold
+_FACTS = 20_000  # that the regression is fitted on, at most
+_STEPS = 5  # of fitting again
+_PRIOR = 5.0  # facts by which a relation's usual evidence is drawn to that of all
+_LOG_PROBABILITIES = [
+    FEATURES.index(f"{side}: log-probability among the candidates") for side in SIDES
+]
+_LOG_RANKS = [FEATURES.index(f"{side}: logarithm of the rank") for side in SIDES]
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,11 @@ class Doubt:
 
 
 class Doubts:
-    """The most doubtful facts of a graph, the worst first.  Printed, they are a table."""
+    """Facts that are more likely wrong than right, the worst first.  Printed, they are a table."""
 
     def __init__(self, facts: list[Doubt], values: np.ndarray, errors: float, fingerprint: str):
         self._facts = facts
-        self.values = values  # how doubtful each training fact is, in their order
+        self.values = values  # log-odds that each fact of ``graph.triples`` is wrong
         self.errors = errors  # share of wrong facts that the probabilities are for
         self.fingerprint = fingerprint  # of the graph
 
@@ -92,12 +103,18 @@ class Doubts:
     def __getitem__(self, i: int) -> Doubt:
         return self._facts[i]
 
+    @property
+    def likely_wrong(self) -> int:
+        """How many facts are more likely wrong than right; not all of them may be listed."""
+        return int((self.values > 0).sum())
+
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink audit --json`` prints it."""
         return {
             "graph": self.fingerprint,
             "facts": len(self.values),
             "errors": self.errors,
+            "likely_wrong": self.likely_wrong,
             "doubts": [doubt.to_dict() for doubt in self._facts],
         }
 
@@ -134,59 +151,134 @@ def doubt_facts(
     errors: float = ERRORS,
     seed: int = 0,
 ) -> Doubts:
-    """The ``k`` most doubtful training facts of ``graph``.
+    """The facts of ``graph`` that are more likely wrong than right, at most ``k``.
 
-    Fact i is judged by ``scorers[fold[i]]``, which was trained on all but the facts of that fold.
-    ``errors`` is the share of facts that one thinks wrong before looking; it moves probabilities,
-    but not the order.
+    Fact i of ``graph.triples`` is judged by ``scorers[fold[i]]``, which was trained without the
+    facts of that fold.  ``errors`` is the share of facts that one thinks wrong before looking.
     """
     check_audit(k, errors)
-    judges = [
-        _Judge.of(graph, scorer, np.flatnonzero(fold == i), seed)
-        for i, scorer in enumerate(scorers)
-    ]
-    values = np.empty(len(graph.train))
-    for judge in judges:
-        values[judge.rows] = judge.doubts
+    parts = [_Part.of(graph, scorer, fold, i, seed) for i, scorer in enumerate(scorers)]
+    values = _log_odds(parts, graph, fold, errors, seed)
+    order = np.argsort(-values, kind="stable")
     known = known_answers(graph, SPLITS)
-    shift = _shift(-values, 1 - errors)
     facts = [
-        judges[fold[row]].describe(int(row), rank, known, shift)
-        for rank, row in enumerate(np.argsort(-values, kind="stable")[:k], start=1)
+        parts[fold[row]].describe(int(row), rank, known, float(values[row]))
+        for rank, row in enumerate(order[: min(k, int((values > 0).sum()))], start=1)
     ]
     return Doubts(facts, values, errors, graph.fingerprint)
 
 
+def _log_odds(
+    parts: Sequence["_Part"], graph: Graph, fold: np.ndarray, errors: float, seed: int
+) -> np.ndarray:
+    """How likely each fact is wrong: the regression of each fold is fitted on the others."""
+    relations = graph.triples[:, 1]
+    features = np.empty((len(fold), len(FEATURES)))
+    for part in parts:
+        features[part.rows] = part.features
+    usual = _Usual.of(features, relations, len(graph.relations))
+    facts = usual.added(features, relations)
+    wrong = [usual.added(part.error_features, part.errors[:, 1]) for part in parts]
+    random = generator(seed, Stream.AUDIT_ERRORS)
+    chosen = np.zeros(len(fold), dtype=bool)
+    chosen[random.permutation(len(fold))[:_FACTS]] = True
+    values, prior = np.zeros(len(fold)), logit(errors)
+    for _ in range(_STEPS):
+        right = expit(-values - prior) if values.any() else np.ones(len(fold))
+        found = np.empty(len(fold))
+        for i in range(len(parts)):
+            others = np.concatenate([w for j, w in enumerate(wrong) if j != i])
+            here = chosen & (fold != i)
+            found[fold == i] = _separate(facts[here], right[here], others, facts[fold == i])
+        values = found
+    return values + prior
+
+
+def _separate(
+    facts: np.ndarray, right: np.ndarray, errors: np.ndarray, judged: np.ndarray
+) -> np.ndarray:
+    """Log-odds that rows are errors and not facts, both being equally frequent."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if not len(errors) or not right.sum() > 0:
+        return np.zeros(len(judged))
+    rows = np.concatenate([facts, errors])
+    labels = np.repeat([0, 1], [len(facts), len(errors)])
+    weights = np.concatenate([right / right.sum(), np.full(len(errors), 1 / len(errors))])
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    with single_threaded_blas():
+        model.fit(rows, labels, logisticregression__sample_weight=weights * len(rows) / 2)
+        return model.decision_function(judged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Usual:
+    """How well the facts of each relation are predicted: mean and spread of log-probabilities."""
+
+    mean: np.ndarray  # (relations, sides)
+    spread: np.ndarray
+
+    @classmethod
+    def of(cls, features: np.ndarray, relations: np.ndarray, count: int) -> "_Usual":
+        values = features[:, _LOG_PROBABILITIES]
+        number = np.bincount(relations, minlength=count)[:, None]
+        sums, squares = (
+            np.stack([np.bincount(relations, column, minlength=count) for column in x.T], axis=1)
+            for x in (values, values**2)
+        )
+        own = sums / np.maximum(number, 1)
+        mean = (sums + _PRIOR * values.mean(axis=0)) / (number + _PRIOR)
+        variance = squares - number * own**2 + _PRIOR * values.var(axis=0)
+        return cls(mean, np.sqrt(np.maximum(variance / (number + _PRIOR), 1e-6)))
+
+    def added(self, features: np.ndarray, relations: np.ndarray) -> np.ndarray:
+        """The features with what is usual, by how much each differs from it, and products."""
+        mean, spread = self.mean[relations], self.spread[relations]
+        own = features[:, _LOG_PROBABILITIES]
+        products = [features[:, [column]] * mean for column in (*_LOG_PROBABILITIES, *_LOG_RANKS)]
+        return np.hstack([features, mean, spread, (own - mean) / spread, *products])
+
+
 @dataclass(eq=False)
-class _Judge:
-    """A scorer and the facts that it did not see."""
+class _Part:
+    """A scorer, the facts that it did not see, and errors planted among them."""
 
     scorer: Scorer
     graph: Graph  # whose train it saw, and whose valid are the facts to judge
-    rows: np.ndarray  # of these facts in the whole graph's train
-    scores: np.ndarray
-    seen: np.ndarray
-    odds: np.ndarray  # log-odds
-    doubts: np.ndarray  # minus the log-odds, as far as they count
-    judge: Judge
+    rows: np.ndarray  # of these facts among all
+    seen: np.ndarray  # of each, other facts of the end that has fewer
+    features: np.ndarray
+    errors: np.ndarray
+    error_features: np.ndarray
+    judge: Judge  # for suggestions
+    odds: np.ndarray  # of the facts, by the judge
 
     @classmethod
-    def of(cls, whole: Graph, scorer: Scorer, rows: np.ndarray, seed: int) -> "_Judge":
-        facts, none = whole.train[rows], whole.train[:0]
-        seen_facts = np.delete(whole.train, rows, axis=0)
-        graph = replace(whole, train=seen_facts, valid=facts, test=none, negatives={})
-        scores = np.asarray(scorer.score(facts), dtype=np.float64)
+    def of(cls, whole: Graph, scorer: Scorer, fold: np.ndarray, i: int, seed: int) -> "_Part":
+        rows, train = np.flatnonzero(fold == i), whole.train[fold[: len(whole.train)] != i]
+        others = np.flatnonzero(fold != i)
+        graph = replace(
+            whole,
+            train=train,
+            valid=whole.triples[rows],
+            test=whole.triples[others[others >= len(whole.train)]],  # known, but not seen
+            negatives={},
+        )
         evidence = Evidence(scorer, graph)
+        features = evidence.features(graph.valid)
+        errors, found = _plant(scorer, graph, whole, i, seed)
         judge = Judge(evidence, fit_probability(scorer, graph, evidence=evidence, seed=seed))
-        odds, _ = judge(facts)
-        counts = np.bincount(seen_facts[:, [0, 2]].ravel(), minlength=len(whole.entities))
-        seen = counts[facts[:, [0, 2]]].min(axis=1)
-        return cls(scorer, graph, rows, scores, seen, odds, -odds * seen / (seen + FEW), judge)
+        odds, _ = judge.probability.both(features)
+        counts = np.bincount(train[:, [0, 2]].ravel(), minlength=len(whole.entities))
+        seen = counts[graph.valid[:, [0, 2]]].min(axis=1)
+        return cls(scorer, graph, rows, seen, features, errors, found, judge, odds)
 
     def describe(
-        self, row: int, rank: int, known: Mapping[str, KnownAnswers], shift: float
+        self, row: int, rank: int, known: Mapping[str, KnownAnswers], value: float
     ) -> Doubt:
-        """The fact in that row of train, with names, probability and suggestions."""
+        """The fact in that row, with names, probability and suggestions."""
         place = int(np.searchsorted(self.rows, row))
         h, r, t = (int(i) for i in self.graph.valid[place])
         entities, relations = self.graph.entities, self.graph.relations
@@ -209,8 +301,8 @@ class _Judge:
             relation_label=relations.label(r),
             tail_label=entities.label(t),
             rank=rank,
-            probability=float(expit(shift - self.doubts[place])),
-            score=float(self.scores[place]),
+            probability=float(expit(-value)),
+            score=float(self.scorer.score(self.graph.valid[[place]])[0]),
             seen=int(self.seen[place]),
             suggestions=suggestions,
             side=max(gains)[1] if gains else None,
@@ -241,6 +333,31 @@ class _Judge:
         )
 
 
-def _shift(odds: np.ndarray, share: float) -> float:
-    """What makes the mean probability of all facts the share that is thought true."""
-    return brentq(lambda x: expit(odds + x).mean() - share, -100.0, 100.0)
+def _plant(
+    scorer: Scorer, graph: Graph, whole: Graph, i: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Errors in place of some facts of ``graph.valid``, and the evidence for them.
+
+    The graph holds the error and not the fact that it replaces, as one with errors does.
+    """
+    random = generator(seed, Stream.AUDIT_ERRORS, i)
+    facts, known = graph.valid.astype(np.int64), known_answers(whole, SPLITS)
+    by_relation = whole.triples[np.argsort(whole.triples[:, 1], kind="stable")].astype(np.int64)
+    starts = np.searchsorted(by_relation[:, 1], np.arange(len(whole.relations) + 1))
+    count = min(_ERRORS, max(1, round(PLANTED * len(facts))))
+    rounds = min(_ROUNDS, -(-_ERRORS // count))
+    errors, features = [facts[:0]], [np.empty((0, len(FEATURES)))]
+    for _ in range(rounds):
+        places = random.permutation(len(facts))[:count]
+        drawn = facts[places]
+        first, last = starts[drawn[:, 1]], starts[drawn[:, 1] + 1]
+        others = by_relation[random.integers(first, last)]
+        column = np.where(random.random(len(drawn)) < 0.5, 0, 2)
+        drawn[np.arange(len(drawn)), column] = others[np.arange(len(drawn)), column]
+        wrong = ~known.holds(drawn)
+        places, drawn = places[wrong], drawn[wrong]
+        planted = facts.copy()
+        planted[places] = drawn
+        errors.append(drawn)
+        features.append(Evidence(scorer, replace(graph, valid=planted)).features(drawn))
+    return np.concatenate(errors), np.concatenate(features)

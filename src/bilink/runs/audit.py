@@ -1,7 +1,8 @@
 """Cross-fitting: models that each did not see a part of the facts, and so can judge it.
 
-The training facts are dealt into folds.  For each fold a model is trained on all other facts, as
-the run was.  Fold runs are kept in a work folder, so that what was begun is gone on with.
+All facts are dealt into folds.  For each fold a model is trained on the training facts of the
+others, as the run was, and rules are counted on the same facts.  Fold runs are kept in a work
+folder, so that what was begun is gone on with.
 """
 
 import json
@@ -14,13 +15,16 @@ import numpy as np
 
 from bilink._files import write_error, write_text
 from bilink._random import Stream, generator
+from bilink.data.graph import Graph
+from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 from bilink.errors import ConfigError, RunError
+from bilink.models.scorer import Scorer
 from bilink.paths.mining import mine
 from bilink.queries.doubts import ERRORS, Doubts, check_audit, doubt_facts
 from bilink.runs.combined import CombinedRun
 from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
 from bilink.runs.job import Job, ShouldStop, prepare
-from bilink.runs.paths import PathRun
+from bilink.runs.paths import PathRun, train_paths
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training.loop import INTERRUPTED
@@ -43,7 +47,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """For each training fact the number of its fold, and for each fold the run without it."""
+    """For each fact of ``graph.triples`` the number of its fold; for each fold, the run without."""
 
     fold: np.ndarray
     runs: Sequence[Run]
@@ -58,7 +62,9 @@ def audit(
     seed: int = 0,
     **training: Any,
 ) -> Doubts | None:
-    """The ``k`` most doubtful training facts of the run's graph, each judged by a model without it.
+    """The facts of the run's graph that are more likely wrong than right, at most ``k``.
+
+    Each is judged by a model and by rules that did not see it.
 
     ``training`` are the options of ``cross_fit``.  What is found stays in the folder ``work``,
     which is ``audit`` in the run's own by default.  Nothing comes back if it was
@@ -70,7 +76,7 @@ def audit(
     fitted = cross_fit(run, work=work, seed=seed, **training)
     if fitted is None:
         return None
-    scorers = [part.scorer for part in fitted.runs]
+    scorers = fold_scorers(run.graph, fitted)
     found = doubt_facts(run.graph, scorers, fitted.fold, k=k, errors=errors, seed=seed)
     if work is not None:
         write_text(Path(work) / DOUBTS, json.dumps(found.to_dict(), indent=1) + "\n")
@@ -111,10 +117,10 @@ def cross_fit(
         config = replace(
             config, training=config.training.with_options({"threads": workers.threads})
         )
-    fold = deal(len(run.graph.train), folds, seed)
+    fold = deal(len(run.graph.triples), folds, seed)
     items = []
     for i in range(folds):
-        graph = replace(run.graph, train=run.graph.train[fold != i])
+        graph = _without(run.graph, fold, i)
         job = prepare(graph, config.model, config.dim, options, former=config)
         items.append((job, None if work is None else Path(work) / f"fold-{i}"))
     if work is not None:
@@ -133,12 +139,35 @@ def cross_fit(
     return CrossFit(fold, runs)
 
 
+def _without(graph: Graph, fold: np.ndarray, i: int) -> Graph:
+    """The graph without the training facts of a fold."""
+    train = graph.train[fold[: len(graph.train)] != i]
+    if not len(train):
+        raise ConfigError(f"graph {graph.name!r} has too few training facts for an audit")
+    return replace(graph, train=train)
+
+
+def fold_scorers(graph: Graph, fitted: CrossFit) -> list[Scorer]:
+    """What judges the facts of each fold: its model, and rules that were counted without them."""
+    facts = graph.triples
+    return [_with_rules(graph, part, facts[fitted.fold == i]) for i, part in enumerate(fitted.runs)]
+
+
+def _with_rules(whole: Graph, part: Run, held_out: np.ndarray) -> Scorer:
+    """The scorer of a fold's model and of rules, weighed by the facts that neither has seen."""
+    if isinstance(part, PathRun) or not part.scorer.is_product:
+        return part.scorer
+    graph = replace(part.graph, valid=held_out, test=whole.test[:0], negatives={})
+    rules = train_paths(graph, calibrate=False)
+    return fit_ensemble([part.scorer, rules.scorer], graph, EnsembleConfig())
+
+
 def _count_folds(run: PathRun, folds: int, seed: int) -> CrossFit:
     """Rules are counted anew without each fold; the weights of their aggregation stay."""
-    fold = deal(len(run.graph.train), folds, seed)
+    fold = deal(len(run.graph.triples), folds, seed)
     runs = []
     for i in range(folds):
-        graph = replace(run.graph, train=run.graph.train[fold != i])
+        graph = _without(run.graph, fold, i)
         model = replace(run.model, rules=mine(graph, run.config.mining), graph=graph)
         runs.append(PathRun(graph, model, run.config))
     return CrossFit(fold, runs)
