@@ -11,6 +11,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from bilink.cli import app
+from bilink.data.files import read_triples
+from bilink.errors import DataWarning
 
 FAST = ["--set", "epochs=4", "--set", "threads=1"]
 
@@ -103,11 +105,28 @@ def test_query_asks_for_pairs_relations_and_facts_and_whole_files(run, tmp_path)
     (tmp_path / "questions.tsv").write_text("Austria\tborders\t?\n?\tuses currency\tEuro\n")
     (tmp_path / "names.txt").write_text("Italy\nChile\n")
     file, out = tmp_path / "questions.tsv", tmp_path / "answers.csv"
-    answers = ask("--questions", file, "--only", tmp_path / "names.txt", "--csv", out)
+    answers = ask("--questions", file, "--only", tmp_path / "names.txt", "--out", out)
     assert [a["question"] for a in answers] == ["(Austria, borders, ?)"] * 2 + [
         "(?, uses currency, Euro)"
     ] * 2
     assert out.read_text().splitlines()[0].startswith("question,head,relation,tail,label,score")
+
+
+def test_query_writes_what_it_prints_as_json_and_as_triples(run, tmp_path):
+    pytest.importorskip("pyoxigraph")
+    question = ("query", run, "--head", "Austria", "--relation", "borders", "--new", "-k", 5)
+    done = bilink(*question, "--json", "--out", tmp_path / "answers.json")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "answers.json").read_text() == done.stdout
+    answers = json.loads(done.stdout)["answers"]
+    done = bilink(*question, "--out", tmp_path / "answers.ttl")
+    assert done.returncode == 0, done.stderr
+    with pytest.warns(DataWarning, match="left out 5 statements"):
+        found = read_triples(tmp_path / "answers.ttl").frame.rows()
+    assert found == [(a["head"], a["relation"], a["tail"]) for a in answers]
+    done = bilink(*question, "--tail", "Italy", "--out", tmp_path / "one.csv")
+    assert done.returncode == 2
+    assert "for one fact there is --json" in done.stderr
 
 
 def test_data_commands(tmp_path):
@@ -211,15 +230,20 @@ def test_mistakes_about_a_run_get_one_sentence(run):
         assert "Traceback" not in done.stderr
 
 
-def test_an_existing_file_is_not_overwritten_by_csv(run, tmp_path):
+def test_an_existing_file_is_not_overwritten(run, tmp_path):
     (tmp_path / "mine.csv").write_text("a,b")
     done = bilink("evaluate", run, "--csv", tmp_path / "mine.csv")
     assert done.returncode == 1
     assert "exists" in done.stderr
     assert (tmp_path / "mine.csv").read_text() == "a,b"
-    done = bilink("query", run, "--relation", "borders", "--csv", tmp_path / "none" / "mine.csv")
-    assert done.returncode == 1
-    assert "there is no folder" in done.stderr
+    for file, message in (
+        (tmp_path / "mine.csv", "exists"),
+        (tmp_path / "none" / "mine.csv", "there is no folder"),
+        (tmp_path / "mine.xlsx", "must end in .tsv, .csv, .parquet, .json, .nt or .ttl"),
+    ):
+        done = bilink("query", "nowhere", "--relation", "borders", "--out", file)  # before it loads
+        assert done.returncode == 1
+        assert message in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from bilink.cli.output import (
-    check_new,
+    check_out,
     complain,
     console,
     parse_bytes,
@@ -36,8 +36,11 @@ def query(
         Path | None,
         typer.Option(help="Ask each line of this file: head, relation, tail; ? is asked for."),
     ] = None,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write the answers to this new file.")
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the answers to this new file: .tsv, .csv, .parquet, .json, .nt or .ttl."
+        ),
     ] = None,
     missing: Annotated[
         float | None,
@@ -63,14 +66,16 @@ def query(
 
     - `bilink query runs/first --head Austria --relation borders --tail Italy`
     """
-    from bilink.queries.answers import read_names, read_questions
+    from bilink.queries.answers import ENDINGS, read_names, read_questions
     from bilink.runs.loading import load
 
-    check_new(csv_file, "--csv")
+    check_out(out, ENDINGS)
     places = {"head": head, "relation": relation, "tail": tail}
     given = {place: name for place, name in places.items() if name is not None}
     if questions is not None and given:
         raise typer.BadParameter(f"give --questions or --{next(iter(given))}, not both")
+    if out is not None and len(given) == 3:
+        raise typer.BadParameter("--out is for lists of answers; for one fact there is --json")
     loaded = load(run)
     if len(given) == 3:
         found = loaded.explain(**given, k=k, missing=missing)
@@ -92,8 +97,8 @@ def query(
         answers = _ask(loaded, given, options)
     if loaded.judge is None:
         complain(f"no probabilities: learn them with 'bilink calibrate {run}'", "dim")
-    if csv_file is not None:
-        answers.to_csv(csv_file)
+    if out is not None:
+        answers.write(out)
     if json:
         print_json(answers.to_dict())
         return

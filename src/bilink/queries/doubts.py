@@ -27,10 +27,13 @@ from bilink.evaluation.probability import Judge, fit_probability
 from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.answers import check_count
+from bilink.queries.tables import Table
 
 ERRORS = 0.05  # share of the facts that are thought wrong before one looks
 FEW = 4  # other facts that make a doubt count half
 SUGGESTED = 10  # candidates that a suggestion is chosen from
+_OF_A_FACT = ("rank", "head", "relation", "tail", "probability", "score", "seen")
+_OF_SUGGESTIONS = tuple(name for s in SIDES for name in (f"suggested {s}", f"{s} probability"))
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,10 @@ class Doubt:
         return printable(f"{fact}  {self.probability:.3f}{meant}")
 
 
-class Doubts:
+class Doubts(Table):
     """The most doubtful facts of a graph, the worst first.  Printed, they are a table."""
+
+    columns = (*_OF_A_FACT, *_OF_SUGGESTIONS)
 
     def __init__(self, facts: list[Doubt], values: np.ndarray, errors: float, fingerprint: str):
         self._facts = facts
@@ -102,11 +107,10 @@ class Doubts:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row per fact, for a CSV file."""
-        names = ("rank", "head", "relation", "tail", "probability", "score", "seen")
+        """One dictionary per fact."""
         rows = []
         for doubt in self._facts:
-            row = {name: getattr(doubt, name) for name in names}
+            row = {name: getattr(doubt, name) for name in _OF_A_FACT}
             for side in SIDES:
                 found = doubt.suggestions[side]
                 row[f"suggested {side}"] = found.name if found else None
