@@ -129,6 +129,25 @@ def test_query_writes_what_it_prints_as_json_and_as_triples(run, tmp_path):
     assert "for one fact there is --json" in done.stderr
 
 
+def test_query_says_what_it_left_out_and_brings_it_back(tmp_path):
+    facts = "".join(f"country {i}\thas\tcity {i % 7}\n" for i in range(15))
+    (tmp_path / "train.tsv").write_text(facts)
+    run = tmp_path / "run"
+    assert bilink("train", tmp_path, "--out", run, *FAST).returncode == 0
+    question = ("query", run, "--head", "city 1", "--relation", "has")
+    shown = bilink(*question).stdout
+    why = "left out: 15 entities that were never the tail of 'has'; --any-entity brings them back"
+    assert why in shown
+    assert "country" not in shown
+    found = json.loads(bilink(*question, "--json").stdout)
+    reason = "entities that were never the tail of 'has'"
+    assert found["left_out"] == [{"count": 15, "reason": reason}]
+    assert len(found["answers"]) == 6
+    shown = bilink(*question, "--any-entity", "-k", 30).stdout
+    assert "left out" not in shown
+    assert "country 14" in shown
+
+
 def test_data_commands(tmp_path):
     assert "atlas" in bilink("data", "ls").stdout
     assert {e["name"] for e in json.loads(bilink("data", "ls", "--json").stdout)} >= {"wn18"}

@@ -56,11 +56,21 @@ def test_a_question_over_http_has_the_answers_of_the_run(run, client):
     assert found["answers"][0]["score"] == pytest.approx(wanted[0].score)
 
 
+def test_what_makes_no_sense_is_left_out_with_a_count(run, client):
+    for question in ({"head": "e9", "relation": "r0"}, {"relation": "r0", "new": True}):
+        found, wanted = ask(client, "query", k=99, **question), run.query(k=99, **question)
+        assert len(found["answers"]) == len(wanted)
+        assert found["left_out"] == wanted.to_dict()["left_out"] != []
+        found = ask(client, "query", k=99, any_entity=True, **question)
+        assert found["left_out"] == []
+        assert len(found["answers"]) > len(wanted) or question.get("new")
+
+
 def test_every_name_can_be_asked_about_and_comes_back_as_it_was(run, client):
     for name in run.graph.entities.names[:-6]:
         if name.isprintable() or "\n" in name:
             assert ask(client, "entity", name=name)["name"] == name
-    answers = ask(client, "query", head="e9", relation="r0", k=12)["answers"]
+    answers = ask(client, "query", head="e9", relation="r0", k=12, any_entity=True)["answers"]
     assert {a["tail"] for a in answers} >= set(HOSTILE) - {"e9"}
 
 
@@ -292,7 +302,7 @@ def test_a_search_of_pairs_that_is_stopped_is_not_begun_again(run, monkeypatch):
     monkeypatch.setattr("bilink.serving.explorer.LONGEST_SEARCH", -1.0)
     for _ in range(2):
         with pytest.raises(QueryStopped, match="limit it to entities seen"):
-            explorer.pairs(run.graph.relations.names[0], 3, new=True, seen=False)
+            explorer.pairs(run.graph.relations.names[0], k=3, new=True, seen=False)
     assert explorer._search_pairs.cache_info().hits == 1
 
 

@@ -32,6 +32,13 @@ def query(
             help="Limit the answers: 'seen' (in that position of the relation), or a file of names."
         ),
     ] = None,
+    any_entity: Annotated[
+        bool,
+        typer.Option(
+            "--any-entity",
+            help="Without probabilities: also show entities that do not fit the relation.",
+        ),
+    ] = False,
     questions: Annotated[
         Path | None,
         typer.Option(help="Ask each line of this file: head, relation, tail; ? is asked for."),
@@ -84,6 +91,7 @@ def query(
     options: dict[str, Any] = {
         "k": k,
         "new": new,
+        "any_entity": any_entity,
         "missing": missing,
         "memory": parse_bytes(memory),
     }
@@ -114,6 +122,7 @@ def _ask(run: Any, given: dict[str, str], options: dict[str, Any]) -> Any:
 
 def _show(answers: Any) -> None:
     from bilink.queries.answers import probability_note
+    from bilink.queries.fitting import left_out_note
 
     rows = [
         [
@@ -129,3 +138,5 @@ def _show(answers: Any) -> None:
     console.print(table(("answer", "rank", "score", "probability", ""), rows))
     if answers.missing is not None:
         say(probability_note(answers.missing), style="dim")
+    if answers.left_out:
+        say(left_out_note(answers.left_out, "--any-entity"), style="dim")

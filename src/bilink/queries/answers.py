@@ -10,6 +10,7 @@ from typing import Any
 from bilink._text import printable
 from bilink.data.rdf import RDF_ENDINGS
 from bilink.errors import BilinkError, ConfigError, DataError
+from bilink.queries.fitting import LeftOut, left_out_note
 from bilink.queries.tables import TABLES, Table
 
 
@@ -37,14 +38,22 @@ class Answers(Table):
     columns = COLUMNS
     endings = ENDINGS
 
-    def __init__(self, question: str, answers: list[Answer], missing: float | None = None):
+    def __init__(
+        self,
+        question: str,
+        answers: list[Answer],
+        missing: float | None = None,
+        left_out: Sequence[LeftOut] = (),
+    ):
         self.question = question
         self.missing = missing  # the share of facts thought missing; None without probabilities
+        self.left_out = tuple(left_out)  # candidates that make no sense, without probabilities
         self._answers = answers
 
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink query --json`` prints it."""
-        return {"answers": self.rows(), "missing": self.missing}
+        left_out = [asdict(part) for part in self.left_out]
+        return {"answers": self.rows(), "missing": self.missing, "left_out": left_out}
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -73,6 +82,8 @@ class Answers(Table):
             )
         if some and self.missing is not None:
             lines.append(probability_note(self.missing))
+        if self.left_out:
+            lines.append(f"({left_out_note(self.left_out, 'any_entity=True')})")
         return "\n".join(lines)
 
 
@@ -92,7 +103,15 @@ class AnswerSets(Table):
 
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink query --json`` prints it."""
-        return {"answers": self.rows(), "missing": self._sets[0].missing if self._sets else None}
+        return {
+            "answers": self.rows(),
+            "missing": self._sets[0].missing if self._sets else None,
+            "left_out": [
+                {"question": each.question, **asdict(part)}
+                for each in self._sets
+                for part in each.left_out
+            ],
+        }
 
     def __len__(self) -> int:
         return len(self._sets)

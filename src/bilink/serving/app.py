@@ -156,15 +156,18 @@ def _add_questions(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: Wo
         k: Count = 10,
         new: bool = False,
         seen: bool = False,
+        any_entity: bool = False,
     ) -> Response:
         """Ask (h, r, ?), (?, r, t), (h, ?, t), (?, r, ?), or for the most probable new facts.
 
         ``new`` leaves out what the graph holds; without a relation and entities all answers are
         new.  ``seen`` allows only entities that training has in that position of the relation.
+        Without probabilities, ``any_entity`` allows also those that make no sense.
         """
+        options: dict[str, Any] = {"k": k, "new": new, "seen": seen, "any_entity": any_entity}
         if head is None and tail is None:
-            return Json(await slow.run(explorer.pairs, relation, k, new, seen))
-        return Json(await quick.run(explorer.query, head, relation, tail, k, new, seen))
+            return Json(await slow.run(explorer.pairs, relation, **options))
+        return Json(await quick.run(explorer.query, head, relation, tail, **options))
 
     @app.post("/api/score", response_model=schema.Scores)
     async def score(triples: schema.Triples) -> Response:

@@ -193,10 +193,12 @@ class Explorer:
         k: int,
         new: bool,
         seen: bool,
+        any_entity: bool = False,
     ) -> dict[str, Any]:
         """The answers to a question that leaves at least one of the three open.
 
-        With ``seen``, only entities that training has in that position of the relation.
+        With ``seen``, only entities that training has in that position of the relation; with
+        ``any_entity``, also those that make no sense.
         """
         h, t = (None if text is None else self.entities.find(text) for text in (head, tail))
         r = None if relation is None else self.relations.find(relation)
@@ -208,17 +210,23 @@ class Explorer:
         only = "seen" if seen and (r is not None or nothing) else None
         end = time.monotonic() + LONGEST_SEARCH
         answers = self.run.query_ids(
-            h, r, t, k=k, new=new or nothing, only=only, stop=lambda: time.monotonic() > end
+            *(h, r, t),
+            k=k,
+            new=new or nothing,
+            only=only,
+            any_entity=any_entity,
+            stop=lambda: time.monotonic() > end,
         )
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
             "missing": answers.missing,
+            "left_out": [asdict(part) for part in answers.left_out],
         }
 
-    def pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:
-        """The answers to (?, r, ?) and (?, ?, ?)."""
-        found = self._search_pairs(relation, k, new, seen)
+    def pairs(self, relation: str | None, **options: Any) -> dict[str, Any]:
+        """The answers to (?, r, ?) and (?, ?, ?); ``options`` are those of ``query``."""
+        found = self._search_pairs(relation, **options)
         if found is None:
             raise QueryStopped(
                 f"A search of all pairs takes more than {LONGEST_SEARCH:.0f} seconds here; limit "
@@ -226,12 +234,10 @@ class Explorer:
             )
         return found
 
-    def _try_pairs(
-        self, relation: str | None, k: int, new: bool, seen: bool
-    ) -> dict[str, Any] | None:
+    def _try_pairs(self, relation: str | None, **options: Any) -> dict[str, Any] | None:
         """The answers, or None where the search was stopped, as it would be the next time."""
         try:
-            return self.query(None, relation, None, k, new, seen)
+            return self.query(None, relation, None, **options)
         except QueryStopped:
             return None
 

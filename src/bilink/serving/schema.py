@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bilink.queries.doubts import Suggestion
 from bilink.queries.explain import Member
+from bilink.queries.fitting import LeftOut
 
 MAX_K = 1000
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -84,6 +85,7 @@ class Answers(_Answer):
     question: str
     answers: list[AnswerRow]
     missing: float | None  # the share of facts thought missing, which probabilities depend on
+    left_out: list[LeftOut]  # candidates that make no sense, without probabilities
 
 
 class Triples(BaseModel):

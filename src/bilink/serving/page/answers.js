@@ -97,7 +97,7 @@ export async function answers(place, state, signal) {
   try {
     const { head, relation, tail, k } = state;
     const fresh = state.new || kind === "fact";
-    const found = await get("query", { head, relation, tail, k, new: fresh, seen: !state.any }, signal);
+    const found = await get("query", { head, relation, tail, k, new: fresh, seen: !state.any, any_entity: state.any }, signal);
     const rows = found.answers;
     const first = rows[0];
     const labels = first
