@@ -13,6 +13,7 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, QueryStopped
+from bilink.evaluation.probability import MISSING, check_missing
 from bilink.queries.explain import Fact, Support
 from bilink.queries.rules import Rule
 from bilink.runs.run import Run
@@ -194,6 +195,7 @@ class Explorer:
         new: bool,
         seen: bool,
         any_entity: bool = False,
+        missing: float | None = None,
     ) -> dict[str, Any]:
         """The answers to a question that leaves at least one of the three open.
 
@@ -215,6 +217,7 @@ class Explorer:
             new=new or nothing,
             only=only,
             any_entity=any_entity,
+            missing=missing,
             stop=lambda: time.monotonic() > end,
         )
         return {
@@ -270,12 +273,15 @@ class Explorer:
         entities, relations = self.graph.entities.names, self.graph.relations.names
         return self._triple(entities[h], relations[r], entities[t])
 
-    def score(self, triples: list[tuple[str, str, str]]) -> dict[str, Any]:
-        """Scores of triples, and whether the graph holds them."""
+    def score(
+        self, triples: list[tuple[str, str, str]], missing: float | None = None
+    ) -> dict[str, Any]:
+        """Scores and probabilities of triples, and whether the graph holds them."""
+        share = check_missing(MISSING if missing is None else missing)
         rows = [self._ids(*triple) for triple in triples]
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
-        found = zip(rows, scores, self.run.chances(ids), strict=True)
+        found = zip(rows, scores, self.run.chances(ids, share), strict=True)
         return {
             "scores": [
                 {
@@ -285,16 +291,21 @@ class Explorer:
                     "known": self.facts.hold(*row),
                 }
                 for row, score, probability in found
-            ]
+            ],
+            "missing": share if self._calibrated else None,
         }
 
-    def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
-        """What speaks for a triple."""
+    def explain(
+        self, head: str, relation: str, tail: str, missing: float | None = None
+    ) -> dict[str, Any]:
+        """How likely a triple is, and what speaks for it."""
         named = self._named(*self._ids(head, relation, tail))
-        found = self.run.explain(head, relation, tail)
+        found = self.run.explain(head, relation, tail, missing=missing)
         return {
             **named,
             "score": finite(found.score),
+            "probability": finite(found.probability),
+            "missing": found.missing,
             "ranks": found.ranks,
             "known": found.known,
             "members": [asdict(member) for member in found.members],

@@ -106,6 +106,7 @@ class Scores(_Answer):
     """The score of each triple, in their order."""
 
     scores: list[ScoreRow]
+    missing: float | None  # the share of facts thought missing; None without probabilities
 
 
 class Supporting(_Answer):
@@ -134,6 +135,8 @@ class Explanation(Triple):
     """What speaks for a triple, approximately."""
 
     score: float | None
+    probability: float | None  # None for a training fact, and where none were learnt
+    missing: float | None  # the share of facts thought missing, which it depends on
     ranks: dict[str, float]  # among all entities in that place
     known: str | None  # the split that holds it
     members: list[Member]  # of an ensemble
