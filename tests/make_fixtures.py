@@ -76,7 +76,7 @@ def answers_of(run: bilink.Run) -> dict:
         "queries": {
             name: [
                 (a.head, a.relation, a.tail, a.score, a.probability, a.known)
-                for a in run.query(**question)
+                for a in run.query(**question, any_entity=True)
             ]
             for name, question in questions.items()
         },

@@ -1,9 +1,11 @@
-"""Words for people: text that is safe to print, close matches, counted nouns, warnings."""
+"""Text that is safe to print, for people and as JSON; close matches, counted nouns, warnings."""
 
 import difflib
+import json
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from bilink.errors import DataWarning
 
@@ -13,6 +15,16 @@ _MANY = 20_000  # names; of more, only those with the same first or last letter 
 def printable(text: str) -> str:
     """``text`` without what could steer a terminal, forge a line or turn the writing around."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def json_text(value: Any, *, ascii_only: bool = False) -> str:
+    """``value`` as JSON in one line; NaN becomes null.
+
+    What is not printable is escaped, which changes nothing for a parser.
+    """
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    text = json.dumps(finite, ensure_ascii=ascii_only)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def shortened(text: str, width: int = 60) -> str:

@@ -11,6 +11,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from bilink.cli import app
+from bilink.data.files import read_triples
+from bilink.errors import DataWarning
 
 FAST = ["--set", "epochs=4", "--set", "threads=1"]
 
@@ -103,11 +105,47 @@ def test_query_asks_for_pairs_relations_and_facts_and_whole_files(run, tmp_path)
     (tmp_path / "questions.tsv").write_text("Austria\tborders\t?\n?\tuses currency\tEuro\n")
     (tmp_path / "names.txt").write_text("Italy\nChile\n")
     file, out = tmp_path / "questions.tsv", tmp_path / "answers.csv"
-    answers = ask("--questions", file, "--only", tmp_path / "names.txt", "--csv", out)
+    answers = ask("--questions", file, "--only", tmp_path / "names.txt", "--out", out)
     assert [a["question"] for a in answers] == ["(Austria, borders, ?)"] * 2 + [
         "(?, uses currency, Euro)"
     ] * 2
     assert out.read_text().splitlines()[0].startswith("question,head,relation,tail,label,score")
+
+
+def test_query_writes_what_it_prints_as_json_and_as_triples(run, tmp_path):
+    pytest.importorskip("pyoxigraph")
+    question = ("query", run, "--head", "Austria", "--relation", "borders", "--new", "-k", 5)
+    done = bilink(*question, "--json", "--out", tmp_path / "answers.json")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "answers.json").read_text() == done.stdout
+    answers = json.loads(done.stdout)["answers"]
+    done = bilink(*question, "--out", tmp_path / "answers.ttl")
+    assert done.returncode == 0, done.stderr
+    with pytest.warns(DataWarning, match="left out 5 statements"):
+        found = read_triples(tmp_path / "answers.ttl").frame.rows()
+    assert found == [(a["head"], a["relation"], a["tail"]) for a in answers]
+    done = bilink(*question, "--tail", "Italy", "--out", tmp_path / "one.csv")
+    assert done.returncode == 2
+    assert "for one fact there is --json" in done.stderr
+
+
+def test_query_says_what_it_left_out_and_brings_it_back(tmp_path):
+    facts = "".join(f"country {i}\thas\tcity {i % 7}\n" for i in range(15))
+    (tmp_path / "train.tsv").write_text(facts)
+    run = tmp_path / "run"
+    assert bilink("train", tmp_path, "--out", run, *FAST).returncode == 0
+    question = ("query", run, "--head", "city 1", "--relation", "has")
+    shown = bilink(*question).stdout
+    why = "left out: 15 entities that were never the tail of 'has'; --any-entity brings them back"
+    assert why in shown
+    assert "country" not in shown
+    found = json.loads(bilink(*question, "--json").stdout)
+    reason = "entities that were never the tail of 'has'"
+    assert found["left_out"] == [{"count": 15, "reason": reason}]
+    assert len(found["answers"]) == 6
+    shown = bilink(*question, "--any-entity", "-k", 30).stdout
+    assert "left out" not in shown
+    assert "country 14" in shown
 
 
 def test_data_commands(tmp_path):
@@ -211,15 +249,20 @@ def test_mistakes_about_a_run_get_one_sentence(run):
         assert "Traceback" not in done.stderr
 
 
-def test_an_existing_file_is_not_overwritten_by_csv(run, tmp_path):
+def test_an_existing_file_is_not_overwritten(run, tmp_path):
     (tmp_path / "mine.csv").write_text("a,b")
     done = bilink("evaluate", run, "--csv", tmp_path / "mine.csv")
     assert done.returncode == 1
     assert "exists" in done.stderr
     assert (tmp_path / "mine.csv").read_text() == "a,b"
-    done = bilink("query", run, "--relation", "borders", "--csv", tmp_path / "none" / "mine.csv")
-    assert done.returncode == 1
-    assert "there is no folder" in done.stderr
+    for file, message in (
+        (tmp_path / "mine.csv", "exists"),
+        (tmp_path / "none" / "mine.csv", "there is no folder"),
+        (tmp_path / "mine.xlsx", "must end in .tsv, .csv, .parquet, .json, .nt or .ttl"),
+    ):
+        done = bilink("query", "nowhere", "--relation", "borders", "--out", file)  # before it loads
+        assert done.returncode == 1
+        assert message in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -263,17 +306,21 @@ def test_names_are_shown_as_they_are_and_cannot_steer_the_terminal(tmp_path):
     assert {a["tail"] for a in answers} >= set(names[1:])
 
 
-def test_the_demo_trains_asks_and_ends_with_commands_that_can_be_typed(tmp_path):
+def test_the_demo_trains_asks_judges_and_ends_with_commands_that_can_be_typed(tmp_path):
     done = bilink("demo", "--epochs", 1, "--out", tmp_path / "demo")
     assert done.returncode == 0, done.stderr
-    for model in ("RESCAL", "DistMult", "HolE", "ComplEx", "TransE", "all five together"):
+    for model in ("rules", "RESCAL", "DistMult", "HolE", "ComplEx", "TransE", "together"):
         assert model in done.stdout
-    assert done.stdout.count("in training") >= 3  # known answers of each of the three questions
+    true = re.search(r"(\d+) of 20 are true; ([\d.]+) were promised", done.stdout)
+    assert int(true[1]) >= 10  # rules alone find that many
+    assert re.search(r"\d+ of \d+ were planted", done.stdout)
+    assert "Why the first?" in done.stdout
     typed = [line.split() for line in done.stdout.splitlines() if line.startswith("  bilink ")]
     assert typed[-1] == ["bilink", "serve", str(tmp_path / "demo" / "ensemble"), "--open"]
     assert all((words[1],) in COMMANDS for words in typed)
     again = bilink(*typed[0][1:3], "--head", "Peru", "--relation", "official language", "--json")
     assert len(json.loads(again.stdout)["answers"]) == 10
+    assert json.loads((tmp_path / "demo" / "ensemble" / "audit" / "doubts.json").read_text())
 
 
 def commands(command, words=()):

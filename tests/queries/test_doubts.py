@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import polars
 import pytest
 from scipy.stats import spearmanr
 
@@ -243,14 +244,19 @@ def test_an_ensemble_is_stood_for_by_its_first_member(graph):
     assert {part.config.training.epochs for part in fitted.runs} == {1}
 
 
-def test_rows_can_be_written_to_a_file(run, tmp_path):
-    from bilink.cli.output import write_csv
-
-    write_csv(tmp_path / "doubts.csv", bilink.audit(run, k=4, folds=2, errors=0.6).rows())
+def test_doubts_can_be_written_to_a_file(run, tmp_path):
+    found = bilink.audit(run, k=4, folds=2, errors=0.6)
+    for name in ("doubts.csv", "doubts.tsv", "doubts.parquet", "doubts.json"):
+        found.write(tmp_path / name)
     with open(tmp_path / "doubts.csv") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4
-    assert {"head", "relation", "tail", "probability", "suggested tail"} <= set(rows[0])
+    assert tuple(rows[0]) == found.columns == tuple(found.rows()[0])
+    assert [float(row["probability"]) for row in rows] == [doubt.probability for doubt in found]
+    assert polars.read_parquet(tmp_path / "doubts.parquet").equals(found.to_polars())
+    assert json.loads((tmp_path / "doubts.json").read_text()) == found.to_dict()
+    with pytest.raises(ConfigError, match=r"must end in .tsv, .csv, .parquet or .json"):
+        found.write(tmp_path / "doubts.ttl")
 
 
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"errors": 0.0}, {"errors": 1.0}])

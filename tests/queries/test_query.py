@@ -1,18 +1,22 @@
 """Questions, what they leave out, and their answers as tables."""
 
 import builtins
-import csv
+import json
+import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import polars
 import pytest
 
 import bilink
+from bilink.data.files import read_triples
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
-from bilink.errors import ConfigError, DataError
-from bilink.queries.answers import read_names, read_questions
+from bilink.errors import ConfigError, DataError, DataWarning
+from bilink.queries.answers import Answers, Question, read_names, read_questions
+from bilink.queries.tables import check_ending
 from conftest import random_graph
 
 
@@ -58,7 +62,7 @@ def test_pairs_of_a_relation_are_its_best(run, new):
         if (loops or fact[0] != fact[2]) and not (new and fact in known(run))
     ]
     best = sorted(allowed, key=lambda fact: -scores[fact])[:9]
-    answers = run.query(relation="r1", k=9, new=new)
+    answers = run.query(relation="r1", k=9, new=new, any_entity=True)
     assert as_facts(answers) == best
     assert [a.known for a in answers] == [fact in known(run) for fact in best]
     assert answers[0].label == f"{answers[0].head} → {answers[0].tail}"
@@ -70,7 +74,7 @@ def test_new_facts_are_the_best_of_all_relations(run):
     allowed = [f for f in scores if f not in known(run) and (f[0] != f[2] or f[1] in loops)]
     best = sorted(allowed, key=lambda fact: -scores[fact])[:12]
     assert run.judge is None  # there are too few validation facts
-    assert as_facts(run.new_facts(12)) == best
+    assert as_facts(run.new_facts(12, any_entity=True)) == best
     assert run.new_facts(12).missing is None
 
 
@@ -104,7 +108,7 @@ def test_answers_can_be_limited_to_seen_entities_or_a_list(run):
         run.query(head="e1", tail="e2", only="seen")
 
 
-def test_tables(run, tmp_path, monkeypatch):
+def test_tables(run, monkeypatch):
     answers = run.query(relation="r0", k=4)
     frame = answers.to_polars()
     assert frame.columns == [
@@ -119,10 +123,6 @@ def test_tables(run, tmp_path, monkeypatch):
     ]
     assert frame.schema["probability"] == polars.Float64
     assert frame["head"].to_list() == [a.head for a in answers]
-    answers.to_csv(tmp_path / "a.csv")
-    with open(tmp_path / "a.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["rank"] for row in rows] == ["1", "2", "3", "4"]
     assert run.query(head="e1", relation="r0", only=[], k=3).to_polars().shape == (0, 8)
     real = builtins.__import__
 
@@ -134,6 +134,81 @@ def test_tables(run, tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_pandas)
     with pytest.raises(ConfigError, match="needs pandas"):
         answers.to_pandas()
+
+
+def named_run(*names):
+    """A run whose first entities have these names."""
+    graph = random_graph()
+    names = (*names, *graph.entities.names[len(names) :])
+    graph = replace(graph, entities=Vocabulary("entity", names))
+    return bilink.train(graph, "distmult", 2, epochs=1)
+
+
+def test_answers_are_written_in_the_format_that_the_name_ends_in(run, tmp_path):
+    for answers in (
+        run.query(relation="r0", k=4),
+        run.query_all([Question("e1", "r0", None), Question("e1", None, "e2")], k=4),
+    ):
+        expected = answers.to_polars()
+        answers.write(tmp_path / "a.csv")
+        assert polars.read_csv(tmp_path / "a.csv", schema=expected.schema).equals(expected)
+        answers.write(tmp_path / "a.tsv")
+        with open(tmp_path / "a.tsv") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file]
+        assert rows[0] == expected.columns
+        assert [row[-2] for row in rows[1:]] == list(map(str, expected["rank"]))
+        answers.write(tmp_path / "a.PARQUET")
+        assert polars.read_parquet(tmp_path / "a.PARQUET").equals(expected)
+        answers.write(str(tmp_path / "a.json"))
+        assert json.loads((tmp_path / "a.json").read_text()) == answers.to_dict()
+        assert {path.name for path in tmp_path.iterdir()} == {
+            "a.csv",
+            "a.tsv",
+            "a.PARQUET",
+            "a.json",
+        }
+
+
+@pytest.mark.parametrize("ending", [".nt", ".ttl"])
+def test_answers_in_rdf_are_read_as_the_same_triples(run, tmp_path, ending):
+    pytest.importorskip("pyoxigraph")
+    path = tmp_path / f"a{ending}"
+    answers = run.query(relation="r0", k=9)
+    answers.write(path)
+    assert read_triples(path).frame.rows() == as_facts(answers)
+    graph = bilink.load_graph(path, fractions=(1, 0, 0))
+    assert len(graph.triples) == 9
+    assert set(graph.entities.names) <= set(run.graph.entities.names)
+    sure = Answers("?", [replace(a, probability=0.25) for a in answers], 0.1)
+    sure.write(path)
+    assert path.read_text().count('"0.25"') == 9
+    with pytest.warns(DataWarning, match="9 statements"):
+        assert read_triples(path).frame.rows() == as_facts(answers)
+
+
+def test_names_that_a_format_cannot_hold(tmp_path):
+    odd = named_run('a "quoted" name', "two\tcells", "a, b")
+    answers = odd.query(relation="r0", only=odd.graph.entities.names[:3], k=9)
+    with pytest.raises(DataError, match=r"'two\\tcells' .*contains a tab.* choose .csv"):
+        answers.write(tmp_path / "a.tsv")
+    assert not list(tmp_path.iterdir())
+    answers.write(tmp_path / "a.csv")
+    assert polars.read_csv(tmp_path / "a.csv")["head"].to_list() == [a.head for a in answers]
+    answers = odd.query(relation="r0", only=[odd.graph.entities.names[i] for i in (0, 2)], k=9)
+    answers.write(tmp_path / "a.tsv")
+    cells = [line.split("\t")[0] for line in (tmp_path / "a.tsv").read_text().splitlines()]
+    assert cells[1:] == [a.head for a in answers]
+
+
+def test_a_file_of_another_ending_is_refused(run, tmp_path, monkeypatch):
+    answers = run.query(relation="r0", k=4)
+    for name in ("a.xlsx", "a", "a.tsv.gz"):
+        with pytest.raises(ConfigError, match=r"must end in .tsv, .csv, .parquet, .json, .nt or"):
+            answers.write(tmp_path / name)
+    monkeypatch.setitem(sys.modules, "pyoxigraph", None)
+    with pytest.raises(ConfigError, match=r"writing a.ttl needs pyoxigraph.*bilink\[rdf\]"):
+        check_ending(tmp_path / "a.ttl", answers.endings)  # which is asked before any work
+    assert not list(tmp_path.iterdir())
 
 
 def test_questions_from_a_file(run, tmp_path):

@@ -16,7 +16,7 @@ pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 import httpx
 import schemathesis
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from small import HOSTILE, hostile_run, large_run
+from small import HOSTILE, SmallRun, hostile_run, large_run
 from starlette.testclient import TestClient
 
 from bilink.errors import ConfigError, DataError, QueryStopped
@@ -24,6 +24,7 @@ from bilink.serving import guard, server
 from bilink.serving.app import BusyError, SlowError, WorkerPool, make_app
 from bilink.serving.explorer import Explorer
 from bilink.serving.guard import LOOPBACK
+from conftest import random_graph
 
 HOME = "http://localhost:8000"
 
@@ -56,11 +57,67 @@ def test_a_question_over_http_has_the_answers_of_the_run(run, client):
     assert found["answers"][0]["score"] == pytest.approx(wanted[0].score)
 
 
+def test_what_makes_no_sense_is_left_out_with_a_count(run, client):
+    for question in ({"head": "e9", "relation": "r0"}, {"relation": "r0", "new": True}):
+        found, wanted = ask(client, "query", k=99, **question), run.query(k=99, **question)
+        assert len(found["answers"]) == len(wanted)
+        assert found["left_out"] == wanted.to_dict()["left_out"] != []
+        found = ask(client, "query", k=99, any_entity=True, **question)
+        assert found["left_out"] == []
+        assert len(found["answers"]) > len(wanted) or question.get("new")
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    run = SmallRun(random_graph(n_entities=30, size=400))
+    run.calibrate()
+    return run
+
+
+def test_the_share_of_missing_facts_can_be_given(calibrated):
+    client = TestClient(make_app(calibrated, hosts=LOOPBACK), HOME)
+    asked, pair = {"head": "e1", "relation": "r0"}, {"relation": "r0", "new": True}
+    for share in (0.03, 0.4, None):
+        given = {} if share is None else {"missing": share}
+        for question in (asked, pair, {"head": "e1", "tail": "e2"}, {"new": True}):
+            found = ask(client, "query", **question, **given)
+            wanted = calibrated.query(**question, missing=share)
+            assert found["missing"] == wanted.missing == (share or 0.1)
+            chances = [a["probability"] for a in found["answers"]]
+            assert chances == pytest.approx([a.probability for a in wanted])
+        new = next(a for a in calibrated.query(**asked) if not a.known)
+        triple = (new.head, new.relation, new.tail)
+        scored = client.post("/api/score", params=given, json={"triples": [triple]}).json()
+        explained = ask(client, "explain", **asked, tail=new.tail, **given)
+        assert scored["missing"] == explained["missing"] == (share or 0.1)
+        (wanted,) = calibrated.probability([triple], share)
+        assert scored["scores"][0]["probability"] == pytest.approx(wanted)
+        assert explained["probability"] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("missing", ["0", "1", "-0.1", "nan", "inf"])
+def test_a_share_that_is_none_is_refused_with_a_sentence(client, calibrated, missing):
+    for each in (client, TestClient(make_app(calibrated, hosts=LOOPBACK), HOME)):
+        triple = {"head": "e9", "relation": "r0", "tail": "e10"}
+        for found in (
+            each.get("/api/query", params={"head": "e9", "relation": "r0", "missing": missing}),
+            each.get("/api/query", params={"relation": "r0", "new": True, "missing": missing}),
+            each.get("/api/explain", params={**triple, "missing": missing}),
+            each.post(
+                "/api/score",
+                params={"missing": missing},
+                json={"triples": [list(triple.values())]},
+            ),
+        ):
+            assert found.status_code == 400
+            assert "missing must be a share between 0 and 1" in found.json()["error"]
+
+
 def test_every_name_can_be_asked_about_and_comes_back_as_it_was(run, client):
     for name in run.graph.entities.names[:-6]:
         if name.isprintable() or "\n" in name:
             assert ask(client, "entity", name=name)["name"] == name
-    answers = ask(client, "query", head="e9", relation="r0", k=12)["answers"]
+    answers = ask(client, "query", head="e9", relation="r0", k=12, any_entity=True)["answers"]
     assert {a["tail"] for a in answers} >= set(HOSTILE) - {"e9"}
 
 
@@ -292,7 +349,7 @@ def test_a_search_of_pairs_that_is_stopped_is_not_begun_again(run, monkeypatch):
     monkeypatch.setattr("bilink.serving.explorer.LONGEST_SEARCH", -1.0)
     for _ in range(2):
         with pytest.raises(QueryStopped, match="limit it to entities seen"):
-            explorer.pairs(run.graph.relations.names[0], 3, new=True, seen=False)
+            explorer.pairs(run.graph.relations.names[0], k=3, new=True, seen=False)
     assert explorer._search_pairs.cache_info().hits == 1
 
 

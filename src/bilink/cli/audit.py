@@ -6,14 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from bilink.cli.output import (
-    check_new,
+    check_out,
     complain,
     print_json,
     progress_bar,
     say,
     show_table,
     stop_at_signal,
-    write_csv,
 )
 from bilink.cli.train import Options
 
@@ -37,8 +36,9 @@ def audit(
         typer.Option(help="Train in this many processes, or on ray.", show_default="this process"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Another seed gives other folds.")] = 0,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write the facts to this new file.")
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the facts to this new file: .tsv, .csv, .parquet or .json."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -51,11 +51,12 @@ def audit(
     - `bilink audit runs/first -k 20`
     """
     from bilink.distributed.executor import executor_for
+    from bilink.queries.tables import TABLES
     from bilink.runs.audit import audit as find_doubts
     from bilink.runs.loading import load
     from bilink.training.config import parse_options
 
-    check_new(csv_file, "--csv")
+    check_out(out, TABLES)
     loaded = load(run)
     shown = 0
     with stop_at_signal() as should_stop, progress_bar("training folds", folds) as advance:
@@ -80,8 +81,8 @@ def audit(
     if found is None:
         complain("interrupted; the same command goes on from here")
         raise typer.Exit(130)
-    if csv_file is not None:
-        write_csv(csv_file, found.rows())
+    if out is not None:
+        found.write(out)
     if json:
         print_json(found.to_dict())
         return

@@ -1,7 +1,6 @@
 """Consoles, progress bars, tables, files: what the commands share in showing things."""
 
 import csv
-import json
 import os
 import signal
 import sys
@@ -18,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bilink._plot import check_matplotlib
-from bilink._text import printable
+from bilink._text import json_text, printable
 from bilink.errors import ConfigError, RunError
 
 console = Console()
@@ -41,14 +40,9 @@ def _print(to: Console, text: str, style: str | None) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON object to standard output; NaN becomes null.
-
-    What is not printable is escaped, which changes nothing for a parser.
-    """
+    """Print one JSON object to standard output; NaN becomes null."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
-    text = json.dumps(finite, ensure_ascii=plain)
-    typer.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
+    typer.echo(json_text(value, ascii_only=plain))
 
 
 def table(
@@ -88,6 +82,15 @@ def check_new(path: Path | None, option: str) -> None:
         raise ConfigError(f"{path} exists; choose another name for {option}, or remove it")
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"{option}: there is no folder {path.parent}")
+
+
+def check_out(path: Path | None, endings: Sequence[str]) -> None:
+    """Complain, before any work is done, about an --out of another format, or as ``check_new``."""
+    from bilink.queries.tables import check_ending
+
+    if path is not None:
+        check_ending(path, endings)
+        check_new(path, "--out")
 
 
 def check_picture(path: Path | None) -> None:

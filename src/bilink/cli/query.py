@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from bilink.cli.output import (
-    check_new,
+    check_out,
     complain,
     console,
     parse_bytes,
@@ -32,12 +32,22 @@ def query(
             help="Limit the answers: 'seen' (in that position of the relation), or a file of names."
         ),
     ] = None,
+    any_entity: Annotated[
+        bool,
+        typer.Option(
+            "--any-entity",
+            help="Without probabilities: also show entities that do not fit the relation.",
+        ),
+    ] = False,
     questions: Annotated[
         Path | None,
         typer.Option(help="Ask each line of this file: head, relation, tail; ? is asked for."),
     ] = None,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write the answers to this new file.")
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the answers to this new file: .tsv, .csv, .parquet, .json, .nt or .ttl."
+        ),
     ] = None,
     missing: Annotated[
         float | None,
@@ -63,14 +73,16 @@ def query(
 
     - `bilink query runs/first --head Austria --relation borders --tail Italy`
     """
-    from bilink.queries.answers import read_names, read_questions
+    from bilink.queries.answers import ENDINGS, read_names, read_questions
     from bilink.runs.loading import load
 
-    check_new(csv_file, "--csv")
+    check_out(out, ENDINGS)
     places = {"head": head, "relation": relation, "tail": tail}
     given = {place: name for place, name in places.items() if name is not None}
     if questions is not None and given:
         raise typer.BadParameter(f"give --questions or --{next(iter(given))}, not both")
+    if out is not None and len(given) == 3:
+        raise typer.BadParameter("--out is for lists of answers; for one fact there is --json")
     loaded = load(run)
     if len(given) == 3:
         found = loaded.explain(**given, k=k, missing=missing)
@@ -79,6 +91,7 @@ def query(
     options: dict[str, Any] = {
         "k": k,
         "new": new,
+        "any_entity": any_entity,
         "missing": missing,
         "memory": parse_bytes(memory),
     }
@@ -92,8 +105,8 @@ def query(
         answers = _ask(loaded, given, options)
     if loaded.judge is None:
         complain(f"no probabilities: learn them with 'bilink calibrate {run}'", "dim")
-    if csv_file is not None:
-        answers.to_csv(csv_file)
+    if out is not None:
+        answers.write(out)
     if json:
         print_json(answers.to_dict())
         return
@@ -109,6 +122,7 @@ def _ask(run: Any, given: dict[str, str], options: dict[str, Any]) -> Any:
 
 def _show(answers: Any) -> None:
     from bilink.queries.answers import probability_note
+    from bilink.queries.fitting import left_out_note
 
     rows = [
         [
@@ -124,3 +138,5 @@ def _show(answers: Any) -> None:
     console.print(table(("answer", "rank", "score", "probability", ""), rows))
     if answers.missing is not None:
         say(probability_note(answers.missing), style="dim")
+    if answers.left_out:
+        say(left_out_note(answers.left_out, "--any-entity"), style="dim")

@@ -1,6 +1,5 @@
 """One file of triples, in any of the formats that bilink reads."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bilink._extras import needs
 from bilink._text import counted, shortened, warn
+from bilink.data.rdf import RDF_ENDINGS, read_rdf
 from bilink.data.text import (
     SPACE,
     TRUTH,
@@ -24,8 +23,6 @@ from bilink.data.text import (
 from bilink.errors import DataError
 
 NAMES = ("head", "relation", "tail")
-# The random name that the RDF parser gives to []: 128 bits in hexadecimal, without leading zeros.
-GENERATED = re.compile(r"[0-9a-f]{24,32}")
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,8 @@ def read_triples(
     kind = path.name.casefold().removesuffix(".gz").rpartition(".")[2]
     if kind in ("parquet", "pq"):
         return _read_parquet(path, columns)
-    if kind in ("nt", "ttl"):
-        return TripleTable(_read_rdf(path, kind))
+    if f".{kind}" in RDF_ENDINGS:
+        return TripleTable(read_rdf(path, f".{kind}", NAMES))
     return _read_table(path, columns, separator, header)
 
 
@@ -207,36 +204,3 @@ def _names(series: pl.Series, name: str, where: str) -> pl.Series:
 def _missing(names: pl.Series) -> np.ndarray:
     """Which names are null or empty."""
     return (names.fill_null("") == "").to_numpy()
-
-
-def _read_rdf(path: Path, kind: str) -> pl.DataFrame:
-    """The links of an RDF file; IRIs become plain strings, literals are left out with a warning."""
-    with needs("pyoxigraph", extra="rdf", purpose=f"reading {path.name}"):
-        import pyoxigraph as ox
-    form = {"nt": ox.RdfFormat.N_TRIPLES, "ttl": ox.RdfFormat.TURTLE}[kind]
-    rows: list[tuple[str, str, str]] = []
-    skipped = 0
-    renamed: dict[str, str] = {}
-
-    def name(node: "ox.NamedNode | ox.BlankNode") -> str:
-        if isinstance(node, ox.NamedNode):
-            return node.value
-        if GENERATED.fullmatch(node.value):  # numbered, so that two readings agree
-            return renamed.setdefault(node.value, f"_:anonymous{len(renamed) + 1}")
-        return str(node)
-
-    things = (ox.NamedNode, ox.BlankNode)
-    try:
-        for quad in ox.parse(input=read_text(path), format=form):
-            if isinstance(quad.subject, things) and isinstance(quad.object, things):
-                rows.append((name(quad.subject), quad.predicate.value, name(quad.object)))
-            else:
-                skipped += 1
-    except SyntaxError as error:
-        raise DataError(f"{path}:{error.lineno}: {error.msg}") from None
-    if skipped:
-        warn(
-            f"{path}: left out {counted(skipped, 'triple')} whose object is a literal; "
-            "links are between entities"
-        )
-    return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")

@@ -98,11 +98,13 @@ class MixtureScorer(Scorer):
 
     # -- with sparse members ---------------------------------------------------------------------
 
-    def query_scores(self, queries: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def query_scores(
+        self, queries: Any, out: np.ndarray | None = None, *, repeatable: bool = False
+    ) -> np.ndarray:
         """out[i, j] = the score of candidate j for question i; an error unless all are finite."""
         if not isinstance(queries, MixedQueries):
-            return super().query_scores(queries, out)
-        out = super().query_scores(queries.rows, out)
+            return super().query_scores(queries, out, repeatable=repeatable)
+        out = super().query_scores(queries.rows, out, repeatable=repeatable)
         for member, times in zip(self.sparse.values(), queries.weights.T, strict=True):
             member.add_scores(queries.questions, times, out)
         return out

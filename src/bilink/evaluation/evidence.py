@@ -238,14 +238,17 @@ class Evidence:
     # -- rows of scores ----------------------------------------------------------------------------
 
     def _compare(self, side: Side, triples: np.ndarray) -> np.ndarray:
-        """(n, 2): log-probability of each answer among what is not known, −log of its rank."""
+        """(n, 2): log-probability of each answer among what is not known, −log of its rank.
+
+        Whatever else is asked, they are the same, and so a triple has one probability.
+        """
         given, answer = COLUMNS[side]
         known, out = self.known[side], np.empty((len(triples), 2))
         size = self._block_size()
 
         def work(block: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
             rows, asked, place = block
-            scores = self._scores(side, asked[:, 0], asked[:, 1])
+            scores = self.scorer.scores(side, asked[:, 0], asked[:, 1], repeatable=True)
             start, stop = known.spans(asked[:, 0], asked[:, 1])
             own = np.where(self._loops[asked[:, 1]], -1, asked[:, 0])
             values = np.empty((len(rows), 2))
@@ -273,7 +276,7 @@ class Evidence:
                 return
             given = places.given[first : first + size]
             relations = places.relations[first : first + size]
-            scores = self._scores(side, given, relations)
+            scores = self.scorer.scores(side, given, relations)
             starts, stops = known.spans(given, relations)
             own = np.where(self._loops[relations], -1, given)
             best = np.full((len(given), min(k, scores.shape[1])), -1, dtype=np.int64)
@@ -316,9 +319,6 @@ class Evidence:
         wanted = np.zeros(2 * len(self.graph.relations), dtype=bool)
         wanted[fitting], wanted[directed] = True, True
         return units[wanted[groups.relation]]
-
-    def _scores(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
-        return self.scorer.scores(side, given, relations)
 
     def _block_size(self) -> int:
         return int(max(1, min(256, _BYTES // self.scorer.row_bytes)))

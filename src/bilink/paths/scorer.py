@@ -95,7 +95,9 @@ class PathScorer(Scorer):
     def check_finite(self, queries: Any) -> None:
         """Confidences are below 1, and so all scores are finite."""
 
-    def query_scores(self, queries: Any, out: np.ndarray | None = None) -> np.ndarray:
+    def query_scores(
+        self, queries: Any, out: np.ndarray | None = None, *, repeatable: bool = True
+    ) -> np.ndarray:
         """out[i, j] = the score of candidate j for question i."""
         if out is None:
             out = np.empty((len(queries), self.n_entities), dtype=self.dtype)

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bilink._extras import needs
-from bilink._files import replacing
 from bilink._text import printable
+from bilink.data.rdf import RDF_ENDINGS
 from bilink.errors import BilinkError, ConfigError, DataError
+from bilink.queries.fitting import LeftOut, left_out_note
+from bilink.queries.tables import TABLES, Table
 
 
 @dataclass(frozen=True)
@@ -28,58 +29,31 @@ class Answer:
 
 
 COLUMNS = tuple(Answer.__dataclass_fields__)
-
-
-class Table:
-    """What has rows can be a data frame, a file, or a dictionary for JSON."""
-
-    columns: tuple[str, ...] = COLUMNS
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary per answer."""
-        raise NotImplementedError
-
-    def to_dict(self) -> dict[str, Any]:
-        """As ``bilink query --json`` prints it."""
-        return {"answers": self.rows()}
-
-    def to_polars(self) -> Any:
-        """As a polars data frame."""
-        import polars
-
-        numbers: dict[str, Any] = {"score": polars.Float64, "probability": polars.Float64}
-        types = {**numbers, "rank": polars.Int64, "known": polars.Boolean}
-        schema = {name: types.get(name, polars.String) for name in self.columns}
-        return polars.DataFrame(self.rows(), schema=schema)
-
-    def to_pandas(self) -> Any:
-        """As a pandas data frame, where pandas is installed."""
-        with needs("pandas", extra="pandas", purpose="a pandas data frame"):
-            import pandas
-        return pandas.DataFrame(self.rows(), columns=list(self.columns))
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the rows, with a header, to a file."""
-        with (
-            replacing(Path(path)) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
-        ):
-            writer = csv.DictWriter(file, fieldnames=self.columns)
-            writer.writeheader()
-            writer.writerows(self.rows())
+ENDINGS = (*TABLES, *RDF_ENDINGS)
 
 
 class Answers(Table):
     """The answers to one question, best first.  Printed, they are a table."""
 
-    def __init__(self, question: str, answers: list[Answer], missing: float | None = None):
+    columns = COLUMNS
+    endings = ENDINGS
+
+    def __init__(
+        self,
+        question: str,
+        answers: list[Answer],
+        missing: float | None = None,
+        left_out: Sequence[LeftOut] = (),
+    ):
         self.question = question
         self.missing = missing  # the share of facts thought missing; None without probabilities
+        self.left_out = tuple(left_out)  # candidates that make no sense, without probabilities
         self._answers = answers
 
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink query --json`` prints it."""
-        return {"answers": self.rows(), "missing": self.missing}
+        left_out = [asdict(part) for part in self.left_out]
+        return {"answers": self.rows(), "missing": self.missing, "left_out": left_out}
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -108,6 +82,8 @@ class Answers(Table):
             )
         if some and self.missing is not None:
             lines.append(probability_note(self.missing))
+        if self.left_out:
+            lines.append(f"({left_out_note(self.left_out, 'any_entity=True')})")
         return "\n".join(lines)
 
 
@@ -120,13 +96,22 @@ class AnswerSets(Table):
     """The answers to several questions; as a table, with the question in the first column."""
 
     columns = ("question", *COLUMNS)
+    endings = ENDINGS
 
     def __init__(self, sets: Sequence[Answers]):
         self._sets = list(sets)
 
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink query --json`` prints it."""
-        return {"answers": self.rows(), "missing": self._sets[0].missing if self._sets else None}
+        return {
+            "answers": self.rows(),
+            "missing": self._sets[0].missing if self._sets else None,
+            "left_out": [
+                {"question": each.question, **asdict(part)}
+                for each in self._sets
+                for part in each.left_out
+            ],
+        }
 
     def __len__(self) -> int:
         return len(self._sets)

@@ -30,6 +30,7 @@ from bilink.evaluation.probability import Judge, fit_probability
 from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.answers import check_count
+from bilink.queries.tables import Table
 
 ERRORS = 0.05  # share of the facts that are thought wrong before one looks
 SUGGESTED = 10  # candidates that a suggestion is chosen from
@@ -42,6 +43,8 @@ _LOG_PROBABILITIES = [
     FEATURES.index(f"{side}: log-probability among the candidates") for side in SIDES
 ]
 _LOG_RANKS = [FEATURES.index(f"{side}: logarithm of the rank") for side in SIDES]
+_OF_A_FACT = ("rank", "head", "relation", "tail", "probability", "score", "seen")
+_OF_SUGGESTIONS = tuple(name for s in SIDES for name in (f"suggested {s}", f"{s} probability"))
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,10 @@ class Doubt:
         return printable(f"{fact}  {self.probability:.3f}{meant}")
 
 
-class Doubts:
+class Doubts(Table):
     """Facts that are more likely wrong than right, the worst first.  Printed, they are a table."""
+
+    columns = (*_OF_A_FACT, *_OF_SUGGESTIONS)
 
     def __init__(self, facts: list[Doubt], values: np.ndarray, errors: float, fingerprint: str):
         self._facts = facts
@@ -119,11 +124,10 @@ class Doubts:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row per fact, for a CSV file."""
-        names = ("rank", "head", "relation", "tail", "probability", "score", "seen")
+        """One dictionary per fact."""
         rows = []
         for doubt in self._facts:
-            row = {name: getattr(doubt, name) for name in names}
+            row = {name: getattr(doubt, name) for name in _OF_A_FACT}
             for side in SIDES:
                 found = doubt.suggestions[side]
                 row[f"suggested {side}"] = found.name if found else None

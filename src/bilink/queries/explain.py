@@ -160,6 +160,7 @@ def explain(
 ) -> Explanation:
     """Explain the score of (head, relation, tail) under the scorer of a run."""
     check_count(k)
+    share = check_missing(MISSING if missing is None else missing)
     scorer, models, graph = run.scorer, run.models, run.graph
     find = graph.entities.find
     triple = np.array([find(head), graph.relations.find(relation), find(tail)])
@@ -175,7 +176,6 @@ def explain(
     best = np.argsort(-held, kind="stable")[:k]
     total = np.abs(held).sum() or 1.0
     rules, against = _rules(run, triple, k)
-    share = check_missing(MISSING if missing is None else missing)
     (probability,) = run.chances(triple[None], share)
     return Explanation(
         triple=_labels(graph, triple),

@@ -1,6 +1,6 @@
 """The questions (h, r, ?), (?, r, t), (h, ?, t) and (?, r, ?), and the best new facts of all."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +14,13 @@ from bilink.evaluation.probability import MISSING, Judge, check_missing
 from bilink.evaluation.ranks import top_candidates
 from bilink.models.scorer import Scorer, Side
 from bilink.queries.answers import Answer, Answers, AnswerSets, Question, check_count
+from bilink.queries.fitting import Fitting, LeftOut, add_up
 from bilink.queries.new_facts import Wanted, most_probable, places_to_search
 from bilink.queries.pairs import MEMORY_BUDGET, PairSearch
 
 SEEN = "seen"
 Only = str | Sequence[str]
+Limit = Only | Fitting | None  # what may be an answer
 MORE = 20  # candidates beyond those asked for that are judged: probabilities change the order
 RELATIONS = 500  # of two entities that are judged
 SPREAD = 8  # new facts of all relations: at most a share of 1/SPREAD is of one
@@ -57,6 +59,7 @@ class Answering:
         k: int = 10,
         new: bool = False,
         only: Only | None = None,
+        any_entity: bool = False,
         missing: float | None = None,
         memory: int = MEMORY_BUDGET,
         progress: Callable[[int], None] | None = None,
@@ -79,6 +82,10 @@ class Answering:
         only
             Entities that may be answers: ``"seen"`` for those that training has in that position of
             the relation, or a list of names.
+        any_entity
+            Without probabilities, and without ``only``, candidates that make no sense are left out:
+            entities that never occur in that position of the relation, and second values where it
+            has one.  This keeps them; ``Answers.left_out`` says how many they are.
         missing
             The share of all facts that is thought missing, which probabilities depend on.
         memory, progress, stop
@@ -93,7 +100,9 @@ class Answering:
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
         search = {"memory": memory, "progress": progress, "stop": stop}
-        return self.query_ids(h, r, t, k=k, new=new, only=only, missing=missing, **search)
+        return self.query_ids(
+            h, r, t, k=k, new=new, only=only, any_entity=any_entity, missing=missing, **search
+        )
 
     def query_ids(
         self,
@@ -104,25 +113,29 @@ class Answering:
         k: int = 10,
         new: bool = False,
         only: Only | None = None,
+        any_entity: bool = False,
         missing: float | None = None,
         **search: Any,
     ) -> Answers:
         """``query`` for ids in place of names."""
         check_count(k)
         missing = check_missing(MISSING if missing is None else missing)
+        limit: Limit = only
+        if only is None and not any_entity and self.judge is None:
+            limit = self._fitting
         match h, r, t:
             case int(), int(), None:
-                return self._entities("tail", h, r, k, new, only, missing)
+                return self._entities("tail", h, r, k, new, limit, missing)
             case None, int(), int():
-                return self._entities("head", t, r, k, new, only, missing)
+                return self._entities("head", t, r, k, new, limit, missing)
             case None, int(), None:
-                return self._pairs(r, k, new, only, missing, search)
+                return self._pairs(r, k, new, limit, missing, search)
             case int(), None, int():
                 if only is not None:
                     raise ConfigError("only limits entities, but this question asks for a relation")
                 return self._relations(h, t, k, new, missing)
             case None, None, None if new:
-                return self._new_facts(k, only, missing, search)
+                return self._new_facts(k, limit, missing, search)
         raise ConfigError(_PATTERNS)
 
     def query_all(
@@ -132,6 +145,7 @@ class Answering:
         k: int = 10,
         new: bool = False,
         only: Only | None = None,
+        any_entity: bool = False,
         missing: float | None = None,
         memory: int = MEMORY_BUDGET,
         progress: Callable[[int], None] | None = None,
@@ -141,13 +155,13 @@ class Answering:
         Options are those of ``query``; ``progress`` is called after each question.
         """
         check_count(k)
+        options: dict[str, Any] = {"k": k, "new": new, "only": only, "any_entity": any_entity}
+        options |= {"missing": missing, "memory": memory}
         sets = []
         for question in questions:
             with question.blamed():
                 given: dict[str, Any] = dict(question.given)
-                sets.append(
-                    self.query(**given, k=k, new=new, only=only, missing=missing, memory=memory)
-                )
+                sets.append(self.query(**given, **options))
             if progress:
                 progress(1)
         return AnswerSets(sets)
@@ -180,27 +194,30 @@ class Answering:
         return self.query_ids(None, None, None, k=k, new=True, only=only, **search)
 
     def _new_facts(
-        self, k: int, only: Only | None, missing: float, search: Mapping[str, Any]
+        self, k: int, limit: Limit, missing: float, search: Mapping[str, Any]
     ) -> Answers:
         relations = range(len(self.graph.relations))
         if self.judge is not None:
-            triples = self._probable(relations, k, only, missing, search)
+            triples = self._probable(relations, k, limit, missing, search)
             return self._answers("new facts", triples, self.scorer.score(triples), _whole, missing)
-        best = _Best(k)
+        best, left_out = _Best(k), []
         for r in relations:
-            best.add(*self._best_pairs(r, k, True, only, best.floor, search))
-        return self._answers("new facts", best.triples, best.scores, _whole, missing)
+            best.add(*self._best_pairs(r, k, True, limit, best.floor, search))
+            if isinstance(limit, Fitting):
+                left_out.append(limit.unfit_pairs(r, one=False))
+        return self._answers("new facts", best.triples, best.scores, _whole, missing, left_out)
 
     def _probable(
         self,
         relations: range,
         k: int,
-        only: Only | None,
+        only: Limit,
         missing: float,
         search: Mapping[str, Any],
     ) -> np.ndarray:
         """The most probable new facts; of all relations, not too many of one."""
         assert self.judge is not None
+        assert not isinstance(only, Fitting)
         wanted = Wanted(
             k=k,
             per_relation=k if len(relations) == 1 else -(-k // min(SPREAD, len(relations))),
@@ -213,17 +230,22 @@ class Answering:
         return most_probable(self.judge, relations, wanted)
 
     def _entities(
-        self, side: Side, given: int, r: int, k: int, new: bool, only: Only | None, missing: float
+        self, side: Side, given: int, r: int, k: int, new: bool, limit: Limit, missing: float
     ) -> Answers:
         facts = self.known[side].of_query(given, r)
         leave_out = [facts] if new else []
         if r not in self.graph.reflexive_relations:
             leave_out.append(np.array([given]))
-        if only is not None:
+        left_out = []
+        if isinstance(limit, Fitting):
+            unfit, why = limit.unfit(side, given, r, np.concatenate([facts[:0], *leave_out]))
+            leave_out.append(unfit)
+            left_out.append(why)
+        elif limit is not None:
             others = np.ones(len(self.graph.entities), dtype=bool)
-            others[self._chosen(only, side, r)] = False
+            others[self._chosen(limit, side, r)] = False
             leave_out.append(np.flatnonzero(others))
-        exclude = np.concatenate(leave_out) if leave_out else np.empty(0, dtype=np.int32)
+        exclude = np.concatenate([facts[:0], *leave_out])
         count = k if self.judge is None else k + MORE
         ids, scores = top_candidates(self.scorer, side, given, r, count, exclude)
         triples = np.empty((len(ids), 3), dtype=np.int64)
@@ -231,9 +253,10 @@ class Answering:
         triples[:, COLUMNS[side][1]] = ids
         triples, scores = self._ordered(triples, scores, k, missing)
         entity, relation = self._shown(given, r)
-        if side == "tail":
-            return self._answers(f"({entity}, {relation}, ?)", triples, scores, _tail, missing)
-        return self._answers(f"(?, {relation}, {entity})", triples, scores, _head, missing)
+        question, label = f"({entity}, {relation}, ?)", _tail
+        if side == "head":
+            question, label = f"(?, {relation}, {entity})", _head
+        return self._answers(question, triples, scores, label, missing, left_out)
 
     def _ordered(
         self, triples: np.ndarray, scores: np.ndarray, k: int, missing: float
@@ -262,33 +285,41 @@ class Answering:
         r: int,
         k: int,
         new: bool,
-        only: Only | None,
+        limit: Limit,
         missing: float,
         search: Mapping[str, Any],
     ) -> Answers:
         if new and self.judge is not None:
-            triples = self._probable(range(r, r + 1), k, only, missing, search)
+            triples = self._probable(range(r, r + 1), k, limit, missing, search)
             scores = self.scorer.score(triples)
         else:
-            triples, scores = self._best_pairs(r, k, new, only, -np.inf, search)
+            triples, scores = self._best_pairs(r, k, new, limit, -np.inf, search)
         relation = printable(self.graph.relations.label(r))
-        return self._answers(f"(?, {relation}, ?)", triples, scores, _pair, missing)
+        left_out = [limit.unfit_pairs(r, one=True)] if isinstance(limit, Fitting) else []
+        return self._answers(f"(?, {relation}, ?)", triples, scores, _pair, missing, left_out)
 
     def _best_pairs(
         self,
         r: int,
         k: int,
         new: bool,
-        only: Only | None,
+        limit: Limit,
         floor: float,
         search: Mapping[str, Any],
     ) -> tuple[np.ndarray, np.ndarray]:
         facts = self.known.pairs(r)
+        heads = tails = None
+        if isinstance(limit, Fitting):
+            if not limit.has_new_pairs(r):
+                return self._best_facts(r, facts[:0] if new else facts, k)
+            heads, tails = limit.ends(r)
+        elif limit is not None:
+            heads, tails = self._chosen(limit, "head", r), self._chosen(limit, "tail", r)
         found = self._search.best(
             r,
             k,
-            heads=None if only is None else self._chosen(only, "head", r),
-            tails=None if only is None else self._chosen(only, "tail", r),
+            heads=heads,
+            tails=tails,
             leave_out=facts if new else None,
             loops=r in self.graph.reflexive_relations,
             seeds=facts // len(self.graph.entities),
@@ -298,6 +329,14 @@ class Answering:
         triples = np.stack([found.heads, np.full_like(found.heads, r), found.tails], axis=1)
         return triples, found.scores
 
+    def _best_facts(self, r: int, pairs: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the ``pairs`` with the highest scores."""
+        heads, tails = np.divmod(pairs, len(self.graph.entities))
+        triples = np.stack([heads, np.full_like(heads, r), tails], axis=1)
+        scores = self.scorer.score(triples)
+        best = np.argsort(-scores, kind="stable")[:k]
+        return triples[best], scores[best]
+
     @cached_property
     def _search(self) -> PairSearch:
         return PairSearch(self.scorer)
@@ -306,6 +345,10 @@ class Answering:
     def _trained(self) -> FactIndex:
         """What training has seen."""
         return known_answers(self.graph, ("train",))
+
+    @cached_property
+    def _fitting(self) -> Fitting:
+        return Fitting(self.graph, self.known, self._trained)
 
     def _chosen(self, only: Only, side: Side, r: int) -> np.ndarray:
         """The ids that may be answers."""
@@ -326,6 +369,7 @@ class Answering:
         scores: np.ndarray,
         label: Callable[[str, str, str], str],
         missing: float,
+        left_out: Iterable[LeftOut] = (),
     ) -> Answers:
         """The table of the answers: the one place where names, marks and probabilities are set."""
         entities, relations = self.graph.entities, self.graph.relations
@@ -346,7 +390,8 @@ class Answering:
                 zip(triples.tolist(), scores.tolist(), strict=True)
             )
         ]
-        return Answers(question, answers, missing if self.judge is not None else None)
+        share = missing if self.judge is not None else None
+        return Answers(question, answers, share, add_up(left_out))
 
     def chances(self, triples: np.ndarray, missing: float | None = None) -> list[float | None]:
         """How likely each triple of ids is true; None for what the model was trained on.

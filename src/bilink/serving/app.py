@@ -30,6 +30,13 @@ OptionalText = Annotated[str | None, Query(min_length=1, max_length=500)]
 Typed = Annotated[str, Query(max_length=500)]
 Count = Annotated[int, Query(ge=1, le=schema.MAX_K)]
 Size = Annotated[int, Query(ge=1, le=100)]
+Missing = Annotated[  # the library checks it
+    float | None,
+    Query(
+        description="The share of all facts that is thought missing, for probabilities.",
+        json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    ),
+]
 
 _KINDS = {
     ".html": "text/html",
@@ -156,25 +163,30 @@ def _add_questions(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: Wo
         k: Count = 10,
         new: bool = False,
         seen: bool = False,
+        any_entity: bool = False,
+        missing: Missing = None,
     ) -> Response:
         """Ask (h, r, ?), (?, r, t), (h, ?, t), (?, r, ?), or for the most probable new facts.
 
         ``new`` leaves out what the graph holds; without a relation and entities all answers are
         new.  ``seen`` allows only entities that training has in that position of the relation.
+        Without probabilities, ``any_entity`` allows also those that make no sense.
         """
+        options: dict[str, Any] = {"k": k, "new": new, "seen": seen, "any_entity": any_entity}
+        options["missing"] = missing
         if head is None and tail is None:
-            return Json(await slow.run(explorer.pairs, relation, k, new, seen))
-        return Json(await quick.run(explorer.query, head, relation, tail, k, new, seen))
+            return Json(await slow.run(explorer.pairs, relation, **options))
+        return Json(await quick.run(explorer.query, head, relation, tail, **options))
 
     @app.post("/api/score", response_model=schema.Scores)
-    async def score(triples: schema.Triples) -> Response:
-        """The scores of up to 1,000 triples."""
-        return Json(await quick.run(explorer.score, triples.triples))
+    async def score(triples: schema.Triples, missing: Missing = None) -> Response:
+        """The scores and probabilities of up to 1,000 triples."""
+        return Json(await quick.run(explorer.score, triples.triples, missing))
 
     @app.get("/api/explain", response_model=schema.Explanation)
-    async def explain(head: Text, relation: Text, tail: Text) -> Response:
+    async def explain(head: Text, relation: Text, tail: Text, missing: Missing = None) -> Response:
         """Why the run thinks that a triple is true, or not."""
-        return Json(await slow.run(explorer.explain, head, relation, tail))
+        return Json(await slow.run(explorer.explain, head, relation, tail, missing))
 
 
 def _add_cards(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: WorkerPool) -> None:

@@ -13,6 +13,7 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, QueryStopped
+from bilink.evaluation.probability import MISSING, check_missing
 from bilink.queries.explain import Fact, Support
 from bilink.queries.rules import Rule
 from bilink.runs.run import Run
@@ -193,10 +194,13 @@ class Explorer:
         k: int,
         new: bool,
         seen: bool,
+        any_entity: bool = False,
+        missing: float | None = None,
     ) -> dict[str, Any]:
         """The answers to a question that leaves at least one of the three open.
 
-        With ``seen``, only entities that training has in that position of the relation.
+        With ``seen``, only entities that training has in that position of the relation; with
+        ``any_entity``, also those that make no sense.
         """
         h, t = (None if text is None else self.entities.find(text) for text in (head, tail))
         r = None if relation is None else self.relations.find(relation)
@@ -208,17 +212,24 @@ class Explorer:
         only = "seen" if seen and (r is not None or nothing) else None
         end = time.monotonic() + LONGEST_SEARCH
         answers = self.run.query_ids(
-            h, r, t, k=k, new=new or nothing, only=only, stop=lambda: time.monotonic() > end
+            *(h, r, t),
+            k=k,
+            new=new or nothing,
+            only=only,
+            any_entity=any_entity,
+            missing=missing,
+            stop=lambda: time.monotonic() > end,
         )
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
             "missing": answers.missing,
+            "left_out": [asdict(part) for part in answers.left_out],
         }
 
-    def pairs(self, relation: str | None, k: int, new: bool, seen: bool) -> dict[str, Any]:
-        """The answers to (?, r, ?) and (?, ?, ?)."""
-        found = self._search_pairs(relation, k, new, seen)
+    def pairs(self, relation: str | None, **options: Any) -> dict[str, Any]:
+        """The answers to (?, r, ?) and (?, ?, ?); ``options`` are those of ``query``."""
+        found = self._search_pairs(relation, **options)
         if found is None:
             raise QueryStopped(
                 f"A search of all pairs takes more than {LONGEST_SEARCH:.0f} seconds here; limit "
@@ -226,12 +237,10 @@ class Explorer:
             )
         return found
 
-    def _try_pairs(
-        self, relation: str | None, k: int, new: bool, seen: bool
-    ) -> dict[str, Any] | None:
+    def _try_pairs(self, relation: str | None, **options: Any) -> dict[str, Any] | None:
         """The answers, or None where the search was stopped, as it would be the next time."""
         try:
-            return self.query(None, relation, None, k, new, seen)
+            return self.query(None, relation, None, **options)
         except QueryStopped:
             return None
 
@@ -264,12 +273,15 @@ class Explorer:
         entities, relations = self.graph.entities.names, self.graph.relations.names
         return self._triple(entities[h], relations[r], entities[t])
 
-    def score(self, triples: list[tuple[str, str, str]]) -> dict[str, Any]:
-        """Scores of triples, and whether the graph holds them."""
+    def score(
+        self, triples: list[tuple[str, str, str]], missing: float | None = None
+    ) -> dict[str, Any]:
+        """Scores and probabilities of triples, and whether the graph holds them."""
+        share = check_missing(MISSING if missing is None else missing)
         rows = [self._ids(*triple) for triple in triples]
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
-        found = zip(rows, scores, self.run.chances(ids), strict=True)
+        found = zip(rows, scores, self.run.chances(ids, share), strict=True)
         return {
             "scores": [
                 {
@@ -279,16 +291,21 @@ class Explorer:
                     "known": self.facts.hold(*row),
                 }
                 for row, score, probability in found
-            ]
+            ],
+            "missing": share if self._calibrated else None,
         }
 
-    def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
-        """What speaks for a triple."""
+    def explain(
+        self, head: str, relation: str, tail: str, missing: float | None = None
+    ) -> dict[str, Any]:
+        """How likely a triple is, and what speaks for it."""
         named = self._named(*self._ids(head, relation, tail))
-        found = self.run.explain(head, relation, tail)
+        found = self.run.explain(head, relation, tail, missing=missing)
         return {
             **named,
             "score": finite(found.score),
+            "probability": finite(found.probability),
+            "missing": found.missing,
             "ranks": found.ranks,
             "known": found.known,
             "members": [asdict(member) for member in found.members],

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bilink.queries.doubts import Suggestion
 from bilink.queries.explain import Member
+from bilink.queries.fitting import LeftOut
 
 MAX_K = 1000
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -84,6 +85,7 @@ class Answers(_Answer):
     question: str
     answers: list[AnswerRow]
     missing: float | None  # the share of facts thought missing, which probabilities depend on
+    left_out: list[LeftOut]  # candidates that make no sense, without probabilities
 
 
 class Triples(BaseModel):
@@ -104,6 +106,7 @@ class Scores(_Answer):
     """The score of each triple, in their order."""
 
     scores: list[ScoreRow]
+    missing: float | None  # the share of facts thought missing; None without probabilities
 
 
 class Supporting(_Answer):
@@ -132,6 +135,8 @@ class Explanation(Triple):
     """What speaks for a triple, approximately."""
 
     score: float | None
+    probability: float | None  # None for a training fact, and where none were learnt
+    missing: float | None  # the share of facts thought missing, which it depends on
     ranks: dict[str, float]  # among all entities in that place
     known: str | None  # the split that holds it
     members: list[Member]  # of an ensemble

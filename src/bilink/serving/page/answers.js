@@ -97,7 +97,7 @@ export async function answers(place, state, signal) {
   try {
     const { head, relation, tail, k } = state;
     const fresh = state.new || kind === "fact";
-    const found = await get("query", { head, relation, tail, k, new: fresh, seen: !state.any }, signal);
+    const found = await get("query", { head, relation, tail, k, new: fresh, seen: !state.any, any_entity: state.any }, signal);
     const rows = found.answers;
     const first = rows[0];
     const labels = first
@@ -126,10 +126,11 @@ export async function judge(place, state, signal) {
   show(place, waiting("Asking"));
   try {
     const { head, relation, tail } = state;
-    const { scores: [found] } = await post("score", { triples: [[head, relation, tail]] }, signal);
+    const { scores: [found], missing } = await post("score", { triples: [[head, relation, tail]] }, signal);
     show(place,
       el("h1", null, "How likely is this?"),
-      el("p", { class: "under" }, found.known ? "The graph holds this fact." : "The graph does not hold this fact."),
+      el("p", { class: "under" }, found.known ? "The graph holds this fact." : "The graph does not hold this fact.",
+        found.probability !== null && missing ? ` Its probability, if ${percent(missing)} of all facts are missing:` : null),
       list([{ ...found, rank: 1 }], "fact"));
   } catch (error) {
     if (error.name !== "AbortError") show(place, trouble(error, () => judge(place, state, signal)));
