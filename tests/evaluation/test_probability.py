@@ -10,7 +10,7 @@ from scipy.special import expit
 import bilink
 from bilink.errors import ConfigError, DataError
 from bilink.evaluation.evidence import Evidence
-from bilink.evaluation.probability import Judge, Probability, _Data, ask_test
+from bilink.evaluation.probability import Judge, Probability, _Data, _fit_asked, ask_test
 from conftest import random_graph
 
 LARGER = random_graph(n_entities=30, size=400)
@@ -49,6 +49,32 @@ def test_gradients_are_those_of_the_loss():
     for i in range(3):  # it is flat where the fit ends
         step = np.eye(3)[i] * 1e-4
         assert abs(loss(found + step) - loss(found - step)) / 2e-4 < 2e-2
+
+
+def test_the_second_fit_finds_the_chances_behind_soft_labels():
+    random = np.random.default_rng(0)
+    w = np.array([1.5, -1.0, 0.5, -2.0])
+    x = np.hstack([random.normal(size=(20_000, 3)), np.ones((20_000, 1))])
+    np.testing.assert_allclose(_fit_asked(x, expit(x @ w), np.zeros(4)), w, atol=0.05)
+
+
+def test_answers_after_the_first_come_true_as_often_as_they_say(run):
+    """A second answer is not as likely as a first one with the same score would be."""
+    hidden = replace(run.graph, test=run.graph.test[:0])
+
+    class Asked(bilink.queries.Answering):
+        graph, scorer = hidden, run.scorer
+        judge = Judge(Evidence(run.scorer, hidden), bilink.fit_probability(run.scorer, hidden))
+
+    asked, test = Asked(), set(map(tuple, run.graph.test.tolist()))
+    find = run.graph.entities.find
+    said, right = [], []
+    for h, r, t in run.graph.test[:300].tolist():
+        for question in ((h, r, None), (None, r, t)):
+            for answer in list(asked.query_ids(*question, new=True, k=5))[1:]:
+                said.append(answer.probability)
+                right.append((find(answer.head), r, find(answer.tail)) in test)
+    assert np.mean(said) == pytest.approx(np.mean(right), abs=0.05)
 
 
 def test_what_is_promised_for_hidden_facts_comes_true(run):

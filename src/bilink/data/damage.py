@@ -1,6 +1,7 @@
 """A graph with a part of its facts hidden, or with errors planted, to see what is found of them."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,8 @@ def hide_facts(graph: Graph, share: float, seed: int = 0) -> tuple[Graph, np.nda
     Each entity and each relation keeps a training fact.
     """
     _check(share)
-    random, kept, hidden = np.random.default_rng([seed, 1]), {}, [graph.train[:0]]
+    random, hidden = np.random.default_rng([seed, 1]), [graph.train[:0]]
+    kept: dict[str, Any] = {}
     for split in SPLITS:
         facts = graph.split(split)
         order = random.permutation(len(facts))
@@ -37,7 +39,8 @@ def plant_errors(graph: Graph, share: float, seed: int = 0) -> tuple[Graph, np.n
     An error has another head or tail, which stands in that position of the relation elsewhere.
     """
     _check(share)
-    random, splits, errors = np.random.default_rng([seed, 2]), {}, [graph.train[:0]]
+    random, errors = np.random.default_rng([seed, 2]), [graph.train[:0]]
+    splits: dict[str, Any] = {}
     for i, split in enumerate(SPLITS):
         facts = graph.split(split).copy()
         rows = np.sort(random.permutation(len(facts))[: round(share * len(facts))])

@@ -12,12 +12,10 @@ N(e) candidates at evidence e, and m missing facts for V validation facts,
 A logistic regression q = σ(w·e) is fitted by the likelihood of being a positive rather than a
 candidate, c·q / (1 + c·q) with c = V / m, and a penalty on w that cross-validation chooses.
 
-That is the chance of a fact that nobody asked about.  People ask where they think that something is
-missing.  If answers are missing independently, the best answer of a place whose chances add up to Λ
-is right with q (1 + Λ − q) / Λ, for questions that come as often as facts are missing there.  Some
-questions come anyway, as often at each place; a missing fact draws ``DRAWS`` times as many.
-Two numbers, log-odds(p) = a·log-odds(q) + b, express that well; p is the probability that is shown.
-It orders all triples as q does.
+That is the chance of a fact that nobody asked about.  People ask where something is missing, so a
+second logistic regression p = σ(v·e) is fitted on answers to questions about validation facts, none
+of which is known: a validation fact is right, and any other candidate with its chance q.  p is the
+probability that is shown, and that orders answers.
 
 How many facts are missing is not known either.  It is given: the share ``missing``.  The evidence
 may contradict it: no candidate is more than certain, so the chances of all may add up to less.
@@ -46,10 +44,11 @@ LISTED = 20  # candidates of a place
 PLACES = 1_000  # of each side, at most
 POSITIVES = 5_000  # at most
 LEAST = 20  # positives
-DRAWS = 30.0  # questions that a missing fact draws for each that comes anyway
+ASKED = 500  # questions of each side that the second regression is fitted on
 QUESTIONS = 2_000  # of each side, by which probabilities are judged
 _PENALTIES = (0.3, 3.0, 30.0)
 _FOLDS = 3
+_ASKED_PENALTY = 10.0  # on the weights of the second regression
 _STEPS = 30  # of a fit
 _NEAR = 1e-4  # a gain of likelihood that ends it
 _FARTHEST = 30.0  # log-odds
@@ -63,6 +62,8 @@ class Examples:
     candidates: np.ndarray  # (m, features)
     weights: np.ndarray  # how many candidates each one stands for
     place: np.ndarray  # of each candidate, the place that lists it
+    asked: np.ndarray  # (l, features): answers to questions about validation facts
+    right: np.ndarray  # bool, whether each of them is a validation fact
     validation: int  # facts that were looked at
     known: int  # facts of the graph
 
@@ -84,10 +85,10 @@ def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
         )
     parts, places = [], 0
     for i, side in enumerate(SIDES):
-        asked = evidence.places(side)
-        count = len(asked.given)
+        possible = evidence.places(side)
+        count = len(possible.given)
         chosen = np.sort(random.permutation(count)[:PLACES])
-        sample = Places(side, asked.given[chosen], asked.relations[chosen])
+        sample = Places(side, possible.given[chosen], possible.relations[chosen])
         lists = evidence.lists(sample, LISTED)
         own = evidence.features(lists.triples)
         # What both of its places list may be found twice, and then counts half each time.
@@ -96,14 +97,32 @@ def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
         parts.append((own, weights, lists.place + places))
         places += len(chosen)
     candidates, weights, place = (np.concatenate(part) for part in zip(*parts, strict=True))
+    asked, right = _asked(evidence, random)
     return Examples(
         positives=found[listed],
         candidates=candidates,
         weights=weights,
         place=place,
+        asked=asked,
+        right=right,
         validation=len(facts),
         known=evidence.known.count,
     )
+
+
+def _asked(evidence: Evidence, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The answers to questions about validation facts, none of which is known; which are right."""
+    graph = evidence.graph
+    unknown = Evidence(evidence.scorer, replace(graph, valid=graph.valid[:0]))
+    true = known_answers(graph, ("valid",))
+    features, right = [], []
+    for side in SIDES:
+        facts = graph.valid[random.permutation(len(graph.valid))[:ASKED]].astype(np.int64)
+        places = Places(side, facts[:, COLUMNS[side][0]], facts[:, 1])
+        lists = unknown.lists(places, LISTED)
+        features.append(unknown.features(lists.triples))
+        right.append(true.holds(lists.triples))
+    return np.concatenate(features), np.concatenate(right)
 
 
 def _rank_of(side: int) -> int:
@@ -125,27 +144,18 @@ class Probability:
     shares: np.ndarray  # of missing facts
     weights: np.ndarray  # (shares, features)
     offsets: np.ndarray  # (shares,)
-    lines: np.ndarray  # (shares, 2): log-odds of an asked question's answer, a and b
     features: tuple[str, ...] = FEATURES
 
-    def both(
-        self, features: np.ndarray, missing: float | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Log-odds of each fact, nobody having asked, and of the probability that is shown.
-
-        Between the two nearest shares of missing facts, they are interpolated.
-        """
+    def log_odds(self, features: np.ndarray, missing: float | None = None) -> np.ndarray:
+        """Of each row of evidence; interpolated between the two nearest shares of missing facts."""
         share = check_missing(MISSING if missing is None else missing)
         x, knots = np.log(share / (1 - share)), np.log(self.shares / (1 - self.shares))
         i = int(np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2))
         part = float((x - knots[i]) / (knots[i + 1] - knots[i]))
-        scaled = (np.asarray(features) - self.mean) / self.scale
-        odds, asked = np.zeros(len(scaled)), np.zeros(len(scaled))
-        for j, weight in ((i, 1 - part), (i + 1, part)):
-            z = np.clip(scaled @ self.weights[j] + self.offsets[j], -_FARTHEST, _FARTHEST)
-            odds += weight * z
-            asked += weight * (self.lines[j, 0] * z + self.lines[j, 1])
-        return odds, asked
+        weights = (1 - part) * self.weights[i] + part * self.weights[i + 1]
+        offset = (1 - part) * self.offsets[i] + part * self.offsets[i + 1]
+        odds = ((np.asarray(features) - self.mean) / self.scale) @ weights + offset
+        return np.clip(odds, -_FARTHEST, _FARTHEST)
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in ``probability.json``."""
@@ -159,15 +169,15 @@ class Probability:
     def from_dict(cls, values: Mapping[str, Any]) -> "Probability":
         """The opposite of ``to_dict``; a ValueError, KeyError or TypeError says what is wrong."""
         found = dict(values)
-        for name in ("mean", "scale", "shares", "weights", "offsets", "lines"):
+        for name in ("mean", "scale", "shares", "weights", "offsets"):
             found[name] = np.array(found[name], dtype=np.float64)
             if not np.isfinite(found[name]).all():
                 raise ValueError(f"{name} has numbers that are not finite")
         found["features"] = tuple(found["features"])
         made = cls(**found)
         count, width = len(made.shares), len(FEATURES)
-        shapes = (made.mean.shape, made.scale.shape, made.weights.shape, made.lines.shape)
-        if shapes != ((width,), (width,), (count, width), (count, 2)) or count < 2:
+        shapes = (made.mean.shape, made.scale.shape, made.weights.shape, made.offsets.shape)
+        if shapes != ((width,), (width,), (count, width), (count,)) or count < 2:
             raise ValueError("its tables do not fit each other")
         if made.features != FEATURES:
             raise ValueError("its features are not those of this version")
@@ -207,14 +217,16 @@ def _fit(examples: Examples, graph: Graph, seed: int) -> Probability:
         examples.weights,
     )
     penalty = _choose_penalty(data, examples, seed)
-    weights, offsets, lines = [], [], []
-    start = np.zeros(data.positives.shape[1])
+    answers = _with_one((examples.asked - mean) / scale)
+    weights, offsets = [], []
+    start = asked = np.zeros(data.positives.shape[1])
     for share in SHARES:
         missing = share / (1 - share) * examples.known
         start = data.fit(examples.validation / missing, penalty, start)
-        weights.append(start[:-1])
-        offsets.append(start[-1])
-        lines.append(_asked_line(data.candidates @ start, examples))
+        right = np.where(examples.right, 1.0, expit(answers @ start))
+        asked = _fit_asked(answers, right, asked)
+        weights.append(asked[:-1])
+        offsets.append(asked[-1])
     return Probability(
         fingerprint=graph.fingerprint,
         seed=seed,
@@ -226,7 +238,6 @@ def _fit(examples: Examples, graph: Graph, seed: int) -> Probability:
         shares=np.array(SHARES),
         weights=np.array(weights),
         offsets=np.array(offsets),
-        lines=np.array(lines),
     )
 
 
@@ -303,32 +314,17 @@ def _choose_penalty(data: _Data, examples: Examples, seed: int) -> float:
     return min(losses, key=lambda penalty: losses[penalty])
 
 
-def _asked_line(z: np.ndarray, examples: Examples) -> tuple[float, float]:
-    """a and b, from the best answer of each place and how often the place is asked about."""
-    q, place = expit(z), examples.place
-    order = np.lexsort((-z, place))
-    first = np.flatnonzero(np.diff(place[order], prepend=-1))
-    total = np.add.reduceat(q[order], first)
-    best, drawn = order[first], DRAWS * total
-    right = np.clip(q[best] * (1 + total - q[best]) / total, 0, 1)
-    right = (drawn * right + q[best]) / (drawn + 1)
-    weights = examples.weights[best] * (drawn + 1)
-    x = _with_one(z[best][:, None])
+def _fit_asked(answers: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Weights for the chance that an answer is right, where someone asks."""
+    free = np.append(np.full(len(start) - 1, _ASKED_PENALTY), 1e-6)
 
-    def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
-        odds = x @ line
-        value = -(weights * (right * log_expit(odds) + (1 - right) * log_expit(-odds))).sum()
-        return value, x.T @ (weights * (expit(odds) - right))
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        odds = answers @ w
+        value = -(right * log_expit(odds) + (1 - right) * log_expit(-odds)).sum()
+        gradient = answers.T @ (expit(odds) - right) + free * w
+        return value + (free * w * w).sum() / 2, gradient
 
-    scale = max(weights.sum(), 1e-12)
-    found = minimize(
-        lambda line: tuple(part / scale for part in loss(line)),
-        np.array([1.0, 0.0]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.05, 5.0), (None, None)],  # so that the order stays
-    ).x
-    return float(found[0]), float(found[1])
+    return minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,8 +339,8 @@ class Judge:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Of each triple of ids, the log-odds that order it, and the probability that is shown."""
         features = self.evidence.features(triples)
-        odds, asked = self.probability.both(features, missing)
-        return odds, expit(asked)
+        odds = self.probability.log_odds(features, missing)
+        return odds, expit(odds)
 
 
 @dataclass(frozen=True, eq=False)

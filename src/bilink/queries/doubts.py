@@ -274,7 +274,7 @@ class _Part:
         features = evidence.features(graph.valid)
         errors, found = _plant(scorer, graph, whole, i, seed)
         judge = Judge(evidence, fit_probability(scorer, graph, evidence=evidence, seed=seed))
-        odds, _ = judge.probability.both(features)
+        odds = judge.probability.log_odds(features)
         counts = np.bincount(train[:, [0, 2]].ravel(), minlength=len(whole.entities))
         seen = counts[graph.valid[:, [0, 2]]].min(axis=1)
         return cls(scorer, graph, rows, seen, features, errors, found, judge, odds)

@@ -81,7 +81,7 @@ def _candidates(judge: Judge, r: int, wanted: Wanted) -> tuple[np.ndarray, np.nd
         found_here = (lists.log_probability, lists.log_rank)
         judge.evidence.set_row_features(features, side, lists.triples, *found_here)
         found.append(lists.triples)
-        values.append(judge.probability.both(features, wanted.missing)[0])
+        values.append(judge.probability.log_odds(features, wanted.missing))
     triples, bounds = np.concatenate(found), np.concatenate(values)
     for end, limit in allowed.items():
         if limit is not None:
