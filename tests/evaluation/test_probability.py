@@ -55,7 +55,9 @@ def test_the_second_fit_finds_the_chances_behind_soft_labels():
     random = np.random.default_rng(0)
     w = np.array([1.5, -1.0, 0.5, -2.0])
     x = np.hstack([random.normal(size=(20_000, 3)), np.ones((20_000, 1))])
-    np.testing.assert_allclose(_fit_asked(x, expit(x @ w), np.zeros(4)), w, atol=0.05)
+    np.testing.assert_allclose(
+        _fit_asked(x, expit(x @ w), random.random(len(x)), np.zeros(4)), w, atol=0.05
+    )
 
 
 def test_answers_after_the_first_come_true_as_often_as_they_say(run):

@@ -64,6 +64,7 @@ class Examples:
     place: np.ndarray  # of each candidate, the place that lists it
     asked: np.ndarray  # (l, features): answers to questions about validation facts
     right: np.ndarray  # bool, whether each of them is a validation fact
+    shown: np.ndarray  # what each counts: the first answers are those that are looked at
     validation: int  # facts that were looked at
     known: int  # facts of the graph
 
@@ -97,7 +98,7 @@ def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
         parts.append((own, weights, lists.place + places))
         places += len(chosen)
     candidates, weights, place = (np.concatenate(part) for part in zip(*parts, strict=True))
-    asked, right = _asked(evidence, random)
+    asked, right, shown = _asked(evidence, random)
     return Examples(
         positives=found[listed],
         candidates=candidates,
@@ -105,24 +106,31 @@ def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
         place=place,
         asked=asked,
         right=right,
+        shown=shown,
         validation=len(facts),
         known=evidence.known.count,
     )
 
 
-def _asked(evidence: Evidence, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The answers to questions about validation facts, none of which is known; which are right."""
+def _asked(
+    evidence: Evidence, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The answers to questions about validation facts, none of which is known; which are right.
+
+    An answer counts 1 / √rank.
+    """
     graph = evidence.graph
     unknown = Evidence(evidence.scorer, replace(graph, valid=graph.valid[:0]))
     true = known_answers(graph, ("valid",))
-    features, right = [], []
+    parts = []
     for side in SIDES:
         facts = graph.valid[random.permutation(len(graph.valid))[:ASKED]].astype(np.int64)
         places = Places(side, facts[:, COLUMNS[side][0]], facts[:, 1])
         lists = unknown.lists(places, LISTED)
-        features.append(unknown.features(lists.triples))
-        right.append(true.holds(lists.triples))
-    return np.concatenate(features), np.concatenate(right)
+        features, right = unknown.features(lists.triples), true.holds(lists.triples)
+        parts.append((features, right, np.exp(lists.log_rank / 2)))
+    features, right, shown = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return features, right, shown * len(shown) / max(shown.sum(), 1e-12)
 
 
 def _rank_of(side: int) -> int:
@@ -224,7 +232,7 @@ def _fit(examples: Examples, graph: Graph, seed: int) -> Probability:
         missing = share / (1 - share) * examples.known
         start = data.fit(examples.validation / missing, penalty, start)
         right = np.where(examples.right, 1.0, expit(answers @ start))
-        asked = _fit_asked(answers, right, asked)
+        asked = _fit_asked(answers, right, examples.shown, asked)
         weights.append(asked[:-1])
         offsets.append(asked[-1])
     return Probability(
@@ -314,14 +322,16 @@ def _choose_penalty(data: _Data, examples: Examples, seed: int) -> float:
     return min(losses, key=lambda penalty: losses[penalty])
 
 
-def _fit_asked(answers: np.ndarray, right: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _fit_asked(
+    answers: np.ndarray, right: np.ndarray, shown: np.ndarray, start: np.ndarray
+) -> np.ndarray:
     """Weights for the chance that an answer is right, where someone asks."""
     free = np.append(np.full(len(start) - 1, _ASKED_PENALTY), 1e-6)
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
         odds = answers @ w
-        value = -(right * log_expit(odds) + (1 - right) * log_expit(-odds)).sum()
-        gradient = answers.T @ (expit(odds) - right) + free * w
+        value = -(shown * (right * log_expit(odds) + (1 - right) * log_expit(-odds))).sum()
+        gradient = answers.T @ (shown * (expit(odds) - right)) + free * w
         return value + (free * w * w).sum() / 2, gradient
 
     return minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 300}).x

@@ -27,7 +27,7 @@ from bilink.paths.mining import mine
 from bilink.paths.model import PathModel
 from bilink.runs.combined import CombinedRun
 from bilink.runs.folder import RunFolder
-from bilink.runs.job import OnEpoch, ShouldStop, validation
+from bilink.runs.job import OnEpoch, ShouldStop
 from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
@@ -256,7 +256,8 @@ def _go_on(
 ) -> TrainedRun:
     """Train for some more epochs from where the parameters are."""
     done = len(run.history)
-    training = run.config.training.with_options({"epochs": done + epochs, "minutes": 0})
+    options = {"epochs": done + epochs, "minutes": 0, "keep": "last", "patience": 0}
+    training = run.config.training.with_options(options)  # validation knows nothing of what is new
     history = list(run.history)
 
     def record(entry: dict[str, Any]) -> None:
@@ -271,7 +272,6 @@ def _go_on(
         Model(run.model.family, run.model.dim, *(x.copy() for x in arrays)),
         run.graph,
         training,
-        validate=validation(run.graph, training),
         on_epoch=record,
         should_stop=should_stop,
         start=done,

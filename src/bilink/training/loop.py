@@ -59,7 +59,7 @@ def fit(
     if checkpoint is not None and checkpoint.exists():
         progress, best = load_checkpoint(checkpoint, engine)
     elif start:
-        progress, best = _warm_start(engine, config, start, validate)
+        progress, best = _warm_start(engine, config, start), None
     else:
         initialise(model, config)
         progress, best = Progress(), None
@@ -92,9 +92,7 @@ def fit(
     return TrainingResult(kept, progress, reason)
 
 
-def _warm_start(
-    engine: Engine, config: Config, epochs: int, validate: Callable[[Model], float] | None
-) -> tuple[Progress, Model | None]:
+def _warm_start(engine: Engine, config: Config, epochs: int) -> Progress:
     """Go on from a trained model whose optimizer's state is gone.
 
     A pass with steps of no size fills the state with the gradients of today.  Adagrad's sums of
@@ -104,11 +102,7 @@ def _warm_start(
     if config.optimizer in ("adagrad", "row-adagrad"):
         for array in engine.state.values():
             array *= epochs
-    progress, model = Progress(epoch=epochs), engine.model
-    if validate is None:
-        return progress, None
-    progress.best_mrr, progress.best_epoch = validate(model), epochs
-    return progress, Model(model.family, model.dim, model.entities.copy(), model.relations.copy())
+    return Progress(epoch=epochs)
 
 
 def check_engine(family: Family, config: Config) -> None:
