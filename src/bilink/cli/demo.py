@@ -1,6 +1,7 @@
 """bilink demo."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,13 +37,18 @@ def demo(
 
     - `bilink demo`
     """
+    from bilink.data.building import split_triples
     from bilink.data.damage import hide_facts, plant_errors
+    from bilink.data.graph import SPLITS
     from bilink.data.loading import load_graph
 
     started = time.perf_counter()
     whole = load_graph("atlas")
     part, hidden = hide_facts(whole, HIDDEN, seed)
-    graph, errors = plant_errors(part, WRONG, seed)
+    damaged, errors = plant_errors(part, WRONG, seed)
+    sizes = len(whole.entities), len(whole.relations)
+    splits = zip(SPLITS, split_triples(damaged.triples, *sizes, seed=seed), strict=True)
+    graph = replace(damaged, **dict[str, Any](splits))  # as a file of a user is split
     say(f"{whole!r}")
     say(f"hidden: {len(hidden):,} facts; planted: {len(errors):,} errors\n")
     run = _train(graph, out, epochs, force or out == DEFAULT_OUT)
