@@ -97,7 +97,7 @@ export async function answers(place, state, signal) {
   try {
     const { head, relation, tail, k } = state;
     const fresh = state.new || kind === "fact";
-    const found = await get("query", { head, relation, tail, k, new: fresh, seen: !state.any, any_entity: state.any }, signal);
+    const found = await get("query", { head, relation, tail, k, new: fresh, any_entity: state.any }, signal);
     const rows = found.answers;
     const first = rows[0];
     const labels = first
@@ -112,7 +112,7 @@ export async function answers(place, state, signal) {
         rows.length && sure && found.missing ? ` (if ${percent(found.missing)} of all facts are missing)` : null,
         rows.length && !sure ? " (higher is more likely; no probabilities yet)" : null),
       rows.length ? list(rows, kind)
-        : note(el("p", null, "No answers. "), fresh && kind !== "fact" ? el("p", null, "All that fits is in the graph already; try without “new facts only” or “fitting entities only”.") : null));
+        : note(el("p", null, "No answers. "), fresh && kind !== "fact" ? el("p", null, "All that fits is in the graph already; try without “new facts only”.") : null));
   } catch (error) {
     if (error.name === "AbortError") return;
     show(place, trouble(error, again));

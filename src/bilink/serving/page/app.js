@@ -130,6 +130,7 @@ window.addEventListener("popstate", () => render(read()));
 try {
   info = await get("info");
   show($("about"), el("b", null, info.graph), ` ${count(info.entities)} entities · ${count(info.facts)} facts`);
+  $("fitting-only").hidden = info.calibrated; // probabilities know what fits
   show($("foot"), `bilink ${info.version} · ${info.run}`);
   document.body.dataset.ready = "1";
   render(read());
