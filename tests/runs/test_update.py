@@ -141,6 +141,20 @@ def test_epochs_go_on_from_where_the_parameters_are(graph, loss):
     assert after.score(facts).mean() > before.score(facts).mean()
 
 
+def test_a_few_facts_leave_what_evidence_is_worth_and_many_or_a_relation_renew_it():
+    run = bilink.train("atlas", "paths", length=1, constants=False)
+    few = run.update([("Austria", "borders", "Freedonia")]).run
+    np.testing.assert_array_equal(few.calibration.weights, run.calibration.weights)
+    assert few.calibration.fingerprint == few.graph.fingerprint
+    assert few.probability([("Freedonia", "borders", "Austria")])[0] > 0.5
+    for facts in (
+        [("Austria", "likes", "Italy")],
+        [(f"Town {i}", "in country", "Austria") for i in range(200)],
+    ):
+        renewed = run.update(facts).run
+        assert not np.array_equal(renewed.calibration.weights, run.calibration.weights)
+
+
 def test_mistakes_get_a_sentence(runs, graph):
     with pytest.raises(DataError, match="nothing is new"):
         runs[0].update(names_of(graph, graph.train[:3]))

@@ -23,7 +23,7 @@ def update(
     """Add new facts to a run, without training from the start.
 
     Facts between known entities enter the graph. New entities and relations get embeddings from
-    their facts. Rules are counted anew, and probabilities learnt anew. For example:
+    their facts. Rules and probabilities are renewed. For example:
 
     - `bilink update runs/first --triples new.tsv --out runs/second`
     """

@@ -184,12 +184,16 @@ class Evidence:
         self._facts = np.log1p(np.bincount(train[:, 1], minlength=k))
         self._loops = np.isin(np.arange(k), list(graph.reflexive_relations))
 
-    def features(self, triples: np.ndarray) -> np.ndarray:
-        """(n, features): what speaks for and against each triple of ids."""
+    def features(self, triples: np.ndarray, *, repeatable: bool = False) -> np.ndarray:
+        """(n, features): what speaks for and against each triple of ids.
+
+        If they are ``repeatable``, they are the same whatever else is asked, to the last digit; it
+        takes longer.
+        """
         triples = np.asarray(triples, dtype=np.int64).reshape(-1, 3)
         out = self.counts(triples)
         for side in SIDES:
-            self.set_row_features(out, side, triples, *self._compare(side, triples).T)
+            self.set_row_features(out, side, triples, *self._compare(side, triples, repeatable).T)
         return out
 
     def set_row_features(
@@ -237,18 +241,15 @@ class Evidence:
 
     # -- rows of scores ----------------------------------------------------------------------------
 
-    def _compare(self, side: Side, triples: np.ndarray) -> np.ndarray:
-        """(n, 2): log-probability of each answer among what is not known, −log of its rank.
-
-        Whatever else is asked, they are the same, and so a triple has one probability.
-        """
+    def _compare(self, side: Side, triples: np.ndarray, repeatable: bool) -> np.ndarray:
+        """(n, 2): log-probability of each answer among what is not known, −log of its rank."""
         given, answer = COLUMNS[side]
         known, out = self.known[side], np.empty((len(triples), 2))
         size = self._block_size()
 
         def work(block: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
             rows, asked, place = block
-            scores = self.scorer.scores(side, asked[:, 0], asked[:, 1], repeatable=True)
+            scores = self.scorer.scores(side, asked[:, 0], asked[:, 1], repeatable=repeatable)
             start, stop = known.spans(asked[:, 0], asked[:, 1])
             own = np.where(self._loops[asked[:, 1]], -1, asked[:, 0])
             values = np.empty((len(rows), 2))

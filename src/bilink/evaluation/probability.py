@@ -347,8 +347,11 @@ class Judge:
     def __call__(
         self, triples: np.ndarray, missing: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of each triple of ids, the log-odds that order it, and the probability that is shown."""
-        features = self.evidence.features(triples)
+        """Of each triple of ids, the log-odds that order it, and the probability that is shown.
+
+        They are the same whatever else is asked: a triple has one probability.
+        """
+        features = self.evidence.features(triples, repeatable=True)
         odds = self.probability.log_odds(features, missing)
         return odds, expit(odds)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,8 +98,9 @@ class Run(Answering):
         """The run with new facts, and the counts of what became of them.
 
         Facts between known entities enter the graph; new entities and relations get embeddings from
-        their facts, all else frozen; rules are counted anew and probabilities learnt anew.  Ids
-        stay, and new names follow them.  With ``epochs``, training then goes on for as many from
+        their facts, all else frozen; rules are counted anew, and what evidence is worth is learnt
+        anew where a relation or more than 1 % of the facts are new.  Ids stay, and new names follow
+        them.  With ``epochs``, training then goes on for as many from
         where the parameters are.  With ``out``, the new run is kept in that folder.
 
         Examples
@@ -162,6 +164,10 @@ class Run(Answering):
         """Calibrate, or leave it where there is too little to learn from."""
         with suppress(DataError):
             self.calibrate()
+
+    def take_calibration(self, learnt: Probability) -> None:
+        """Judge by what another run has learnt, whose graph differs little."""
+        self._learnt = replace(learnt, fingerprint=self.graph.fingerprint)
 
     @property
     def calibration(self) -> Probability | None:

@@ -2,8 +2,9 @@
 
 Facts between known entities enter the graph: they are known from now on, rules walk along them, and
 probabilities count them.  New entities and relations get rows from their facts, all else frozen
-(``training.fold_in``).  Rules are counted anew, and probabilities learnt anew.  On request,
-training goes on for a few epochs from where the parameters are.
+(``training.fold_in``).  Rules are counted anew.  What evidence is worth is learnt anew where many
+facts or a relation are new.  On request, training goes on for a few epochs from where the
+parameters are.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,6 +36,7 @@ from bilink.training.fold_in import fold_in
 from bilink.training.loop import fit
 
 Triple = tuple[str, str, str]
+_MANY = 0.01  # share of new facts from which on it is learnt anew what evidence is worth
 _LOOKED_AT = 10  # new names that are compared with known ones
 _ALIKE = 0.85  # names are that look like a misspelling of each other; numbers never do
 
@@ -235,7 +237,10 @@ def _made(
         weights = {side: _padded(run.scorer.weights[side], sizes[1]) for side in SIDES}
         scorer = run.scorer.with_members([m.scorer for m in members.values()], weights)
         result = CombinedRun(grown.graph, members, scorer, run.config, run.data)
-    result.calibrate_if_possible()
+    if sizes[1] or run.calibration is None or len(grown.facts) > _MANY * len(run.graph.triples):
+        result.calibrate_if_possible()
+    else:
+        result.take_calibration(run.calibration)
     return result
 
 
