@@ -17,6 +17,7 @@ import numpy as np
 import bilink
 
 MISSING = 0.2
+SHOWN = 5  # answers to a question
 BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.01)
 
 
@@ -40,14 +41,15 @@ def judge(run, hidden, seed):
     true, random = set(hidden), np.random.default_rng(seed)
     new = run.new_facts(100, missing=MISSING)
     right = [(a.head, a.relation, a.tail) in true for a in new]
-    said, best = [], []
+    said, true_or_not, ranks = [], [], []
     for i in random.permutation(len(hidden))[:200]:
         head, relation, tail = hidden[i]
         for question in ({"head": head}, {"tail": tail}):
-            for a in run.query(relation=relation, **question, new=True, k=1, missing=MISSING):
+            for a in run.query(relation=relation, **question, new=True, k=SHOWN, missing=MISSING):
                 said.append(a.probability)
-                best.append((a.head, a.relation, a.tail) in true)
-    place, best, said = np.digitize(said, BINS) - 1, np.array(best), np.array(said)
+                true_or_not.append((a.head, a.relation, a.tail) in true)
+                ranks.append(a.rank)
+    said, true_or_not, first = np.array(said), np.array(true_or_not), np.array(ranks) == 1
     return {
         "new facts": {
             "shown": len(new),
@@ -55,20 +57,27 @@ def judge(run, hidden, seed):
             "promised": round(sum(a.probability for a in new), 1),
             "relations": len({a.relation for a in new}),
         },
-        "answers": {
-            "asked": len(best),
-            "true": round(float(best.mean()), 3),
-            "promised": round(float(said.mean()), 3),
-            "bins (number, promised, true)": [
-                [
-                    int((place == i).sum()),
-                    round(float(said[place == i].mean()), 2),
-                    round(float(best[place == i].mean()), 2),
-                ]
-                for i in range(len(BINS) - 1)
-                if (place == i).any()
-            ],
-        },
+        "answers": compared(said[first], true_or_not[first]),
+        "answers 2 to 5": compared(said[~first], true_or_not[~first]),
+    }
+
+
+def compared(said, right):
+    """What was promised and what is true, of all answers and by their probability."""
+    place = np.digitize(said, BINS) - 1
+    return {
+        "asked": len(right),
+        "true": round(float(right.mean()), 3),
+        "promised": round(float(said.mean()), 3),
+        "bins (number, promised, true)": [
+            [
+                int((place == i).sum()),
+                round(float(said[place == i].mean()), 2),
+                round(float(right[place == i].mean()), 2),
+            ]
+            for i in range(len(BINS) - 1)
+            if (place == i).any()
+        ],
     }
 
 
