@@ -358,8 +358,8 @@ def test_the_fingerprint_of_a_graph_without_negatives_never_changes():
 
 def test_a_graph_too_large_for_one_key_is_refused():
     with pytest.raises(DataError, match="too many"):
-        building._check_size(2**31 - 1, 3, "g")
-    building._check_size(2**31 - 1, 2, "g")
+        building.check_size(2**31 - 1, 3, "g")
+    building.check_size(2**31 - 1, 2, "g")
 
 
 def test_an_empty_train_split_is_refused():
