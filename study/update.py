@@ -28,7 +28,7 @@ FEWEST, MOST = 6, 30  # facts of an entity that is removed
 def hold_back(graph, seed):
     """Training facts that stay, facts of tomorrow, hidden facts of new entities, and the entities.
 
-    Of each new entity, one fact in five is hidden; facts between two of them are left out.
+    Of each new entity, one fact in five is hidden.
     """
     random = np.random.default_rng(seed)
     train = graph.train

@@ -168,6 +168,10 @@ def test_mistakes_get_a_sentence(runs, graph):
         runs[0].update(TRIPLES, epochs=-1)
     with pytest.raises(ConfigError, match="no epochs"):
         bilink.combine(runs).update(TRIPLES, epochs=1)
+    made = bilink.load(runs[0].path)
+    made.history.clear()  # as in a run that was constructed
+    with pytest.raises(ConfigError, match="made and not trained"):
+        made.update(TRIPLES, epochs=1)
     reciprocal = bilink.train(graph, "complex-reciprocal", 4, epochs=2, threads=1)
     with pytest.raises(ConfigError, match="different forms"):
         reciprocal.update(TRIPLES)

@@ -1,8 +1,8 @@
 """bilink update."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,8 +38,11 @@ def update(
         complain(f"{triples}: set aside {counted(negatives, 'triple')} labelled -1")
     rows = table.labelled(1).rows()
     done = len(getattr(before, "history", ()))
-    bar = training_bar(done + epochs, done) if epochs else nullcontext()
-    with stop_at_signal() as should_stop, bar as on_epoch:
+    with ExitStack() as stack:
+        more: dict[str, Any] = {}
+        if epochs:  # else Ctrl-C ends it at once, and nothing is written
+            more["should_stop"] = stack.enter_context(stop_at_signal())
+            more["on_epoch"] = stack.enter_context(training_bar(done + epochs, done))
         found = update_run(
             before,
             rows,
@@ -47,8 +50,7 @@ def update(
             out=out,
             force=force,
             seed=seed,
-            on_epoch=on_epoch,
-            should_stop=should_stop,
+            **more,
         )
     if json:
         print_json(found.to_dict())

@@ -119,6 +119,8 @@ def update_run(
     if epochs and not isinstance(run, TrainedRun):
         what = "rules are counted" if isinstance(run, PathRun) else "an ensemble is fitted"
         raise ConfigError(f"{what} and not trained, so there are no epochs to go on with")
+    if epochs and isinstance(run, TrainedRun) and not run.history:
+        raise ConfigError("the run was made and not trained, so there are no epochs to go on with")
     grown = _grow(run.graph, list(triples))
     folder = RunFolder(out) if out is not None else None
     if folder is None:
