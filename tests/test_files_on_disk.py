@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bilink._files import replacing, user_cache, write_text
+from bilink._files import append_text, locked, replacing, user_cache, write_text
 from bilink.errors import RunError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -72,10 +72,39 @@ def test_an_error_in_the_block_passes_and_the_old_file_stays(path, error):
     assert content(path.parent) == {"file.txt": "old"}
 
 
-def test_a_block_that_writes_nothing_is_an_error(path):
-    with pytest.raises(RunError, match=r"cannot write .*file\.txt: No such file"), replacing(path):
+def test_a_link_is_replaced_and_what_it_leads_to_stays(path):
+    victim = path.with_name("victim")
+    victim.write_text("mine")
+    path.unlink()
+    path.symlink_to(victim)
+    write_text(path, "new")
+    assert content(path.parent) == {"file.txt": "new", "victim": "mine"}
+
+
+def test_nothing_is_added_to_what_a_link_or_a_pipe_leads_to(path):
+    victim, link, pipe = (path.with_name(name) for name in ("victim", "link", "pipe"))
+    victim.write_text("mine")
+    link.symlink_to(victim)
+    os.mkfifo(pipe)
+    append_text(path, " and new")
+    assert path.read_text() == "old and new"
+    with pytest.raises(RunError, match="link is a link to another file, which is not touched"):
+        append_text(link, "new")
+    with pytest.raises(RunError, match="cannot write"):
+        append_text(pipe, "new")
+    assert victim.read_text() == "mine"
+
+
+def test_a_lock_neither_empties_a_file_nor_follows_a_link(path):
+    link = path.with_name("link")
+    link.symlink_to(path)
+    with locked(path, wait=False) as free:
+        assert free
+        with locked(path, wait=False) as again:
+            assert not again
+    with pytest.raises(RunError, match="is a link"), locked(link, wait=False):
         pass
-    assert content(path.parent) == {"file.txt": "old"}
+    assert path.read_text() == "old"
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])

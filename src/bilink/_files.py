@@ -2,6 +2,8 @@
 
 import errno
 import os
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,10 +23,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its name when the block has ended well.
 
     A crash at any moment leaves either the old file or the new one.  A full disk becomes a
-    sentence, and the old file stays.
+    sentence, and the old file stays.  A link at ``path`` is replaced, and not written through.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         yield temporary
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
@@ -43,6 +46,55 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
+def append_text(path: Path, text: str) -> None:
+    """Add ``text`` to the end of the file at ``path``, which must not be a link."""
+    try:
+        handle = open_unlinked(path, os.O_WRONLY | os.O_APPEND)
+        with open(handle, "a", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def open_unlinked(path: Path, flags: int) -> int:
+    """Open or make a regular file without following a link, which may lead to anybody's file."""
+    no_links = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(path, flags | os.O_CREAT | no_links, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return handle
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold the lock file at ``path``; yields whether it could be had, which ``wait`` waits for.
+
+    The system frees the lock of a process that died.  Where there are no such locks (Windows),
+    nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    try:
+        handle = open_unlinked(path, os.O_RDWR)
+    except OSError as error:
+        raise write_error(path, error) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            free = True
+        except BlockingIOError:
+            free = False
+        except OSError as error:  # some network disks know no locks
+            raise write_error(path, error) from error
+        yield free
+    finally:
+        os.close(handle)
+
+
 def write_error(path: Path, error: OSError) -> RunError:
     """What went wrong while writing, in a sentence."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -50,6 +102,8 @@ def write_error(path: Path, error: OSError) -> RunError:
             f"no space left while writing {path}; the last good state is kept. "
             "Free some space and go on from there."
         )
+    if error.errno == errno.ELOOP:
+        return RunError(f"{path} is a link to another file, which is not touched; remove the link")
     return RunError(f"cannot write {path}: {error.strerror or error}")
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from bilink.errors import DataWarning
+from bilink.errors import DataWarning, in_one_line
 
 _MANY = 20_000  # names; of more, only those with the same first or last letter may be close
 
@@ -59,4 +59,4 @@ def warn(message: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "bilink":
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, DataWarning, stacklevel=level)
+    warnings.warn(in_one_line(message), DataWarning, stacklevel=level)

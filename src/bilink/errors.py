@@ -4,9 +4,22 @@ Each message is one sentence or two: what is wrong, where, and what to do.  The 
 the message and exits with code 1; anything else that escapes is a bug in bilink.
 """
 
+LONGEST = 800  # characters of a message, whatever it quotes
+
+
+def in_one_line(message: str) -> str:
+    """``message`` in one line of limited length; libraries put several lines into theirs."""
+    message = " ".join(message.split("\n"))
+    if len(message) > LONGEST:
+        message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
+    return message
+
 
 class BilinkError(Exception):
     """Base of all errors about input or state; catch this one to catch them all."""
+
+    def __init__(self, message: str = ""):
+        super().__init__(in_one_line(message))
 
 
 class DataError(BilinkError):

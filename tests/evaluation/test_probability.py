@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 import bilink
-from bilink.errors import ConfigError, DataError
+from bilink.errors import ConfigError, DataError, DataWarning
 from bilink.evaluation.evidence import Evidence
 from bilink.evaluation.probability import Judge, Probability, _Data, _fit_asked, ask_test
 from conftest import random_graph
@@ -155,9 +155,13 @@ def test_a_run_keeps_what_it_learnt_and_forgets_what_is_not_of_its_graph(run, tm
     assert [a.probability for a in again.query(**question)] == pytest.approx(wanted)
     path = tmp_path / "run" / "probability.json"
     kept = json.loads(path.read_text())
-    for changed in ({"fingerprint": "other"}, {"weights": [[1]]}, {"scale": [0]}, {"mean": "x"}):
+    for changed in ({"weights": [[1]]}, {"scale": [0]}, {"mean": "x"}):
         path.write_text(json.dumps(kept | changed))
-        assert bilink.load(tmp_path / "run").judge is None
+        with pytest.warns(DataWarning, match="damaged or of another version"):
+            assert bilink.load(tmp_path / "run").judge is None
+    path.write_text(json.dumps(kept | {"fingerprint": "other"}))
+    assert bilink.load(tmp_path / "run").judge is None
+    assert kept.pop("model") == small.digest
     assert Probability.from_dict(kept).to_dict() == kept
 
 

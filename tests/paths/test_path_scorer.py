@@ -176,7 +176,7 @@ def test_a_file_keeps_all_of_it(tmp_path):
     np.testing.assert_array_equal(again.rules.clusters, rules.clusters)
     assert again.chosen == chosen
     smaller = random_graph(1, 5, 2, 20)
-    with pytest.raises(RunError, match="damaged or of another graph"):
+    with pytest.raises(RunError, match="belongs to another graph"):
         load_paths(tmp_path / "rules.safetensors", smaller)
 
 

@@ -13,7 +13,7 @@ import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.distributed.local import LocalExecutor
-from bilink.errors import ConfigError, RunError
+from bilink.errors import ConfigError, DataWarning, RunError
 from bilink.evaluation.evidence import FEATURES, Evidence
 from bilink.evaluation.probability import Judge
 from bilink.models.model import Model
@@ -200,7 +200,8 @@ def test_an_audit_is_kept_and_gone_on_with(run):
 def test_a_run_that_changes_forgets_its_audit_and_force_clears_it(run):
     bilink.audit(run, folds=2)
     bilink.resume(run.path, options={"epochs": 4})
-    assert kept_doubts(bilink.load(run.path)) is None
+    with pytest.warns(DataWarning, match="belongs to another model"):
+        assert kept_doubts(bilink.load(run.path)) is None
     again = bilink.audit(bilink.load(run.path), folds=2)
     assert again is not None
     bilink.train(run.graph, "transe", 4, out=run.path, force=True, options=OPTIONS)

@@ -189,12 +189,17 @@ def test_metrics_are_kept_by_protocol_and_go_when_training_goes_on(folder):
 
     run = bilink.load(folder)
     for protocol in ({}, {"filter": ()}, {"ties": "worst"}):
-        RunFolder(folder).write_metrics(run.evaluate(**protocol).to_dict())
+        RunFolder(folder).write_metrics(run.evaluate(**protocol).to_dict(), run.digest)
     kept = json.loads((folder / "metrics.json").read_text())
     assert len(kept) == 3
     assert "test, raw, ties realistic" in kept
-    bilink.resume(folder, options={"epochs": 7})
-    assert not (folder / "metrics.json").exists()
+    assert {result["model"] for result in kept.values()} == {run.digest}
+    longer = bilink.resume(folder, options={"epochs": 7})
+    assert longer.digest != run.digest
+    with pytest.warns(DataWarning, match="results of another model"):
+        RunFolder(folder).write_metrics(longer.evaluate().to_dict(), longer.digest)
+    (kept,) = json.loads((folder / "metrics.json").read_text()).values()
+    assert kept["model"] == longer.digest
 
 
 def test_given_negatives_stay_with_the_run(graph, tmp_path):
@@ -212,7 +217,7 @@ def test_given_negatives_stay_with_the_run(graph, tmp_path):
         "sampled by position",
     )
     for result in (found, run.classify("valid").to_dict(), run.evaluate().to_dict()):
-        RunFolder(run.path).write_metrics(result)
+        RunFolder(run.path).write_metrics(result, run.digest)
     assert len(json.loads((run.path / "metrics.json").read_text())) == 3
 
 
@@ -220,7 +225,7 @@ def test_the_parts_of_a_run_must_belong_together(graph, folder, tmp_path):
     names = json.loads((folder / "vocabulary.json").read_text())
     names["entities"].reverse()
     (folder / "vocabulary.json").write_text(json.dumps(names))
-    with pytest.raises(RunError, match="the graph is not the one"):
+    with pytest.raises(RunError, match="belongs to another graph"):
         bilink.load(folder)
     other = bilink.train(graph, "distmult", 4, out=tmp_path / "other", options=OPTIONS)
     third = bilink.train(graph, "transe", 4, out=tmp_path / "third", options=OPTIONS)
@@ -251,7 +256,8 @@ def test_garbled_metrics_and_history_do_not_hinder(folder, text):
     (folder / "metrics.json").write_text(text)
     (folder / "history.jsonl").write_text(text + "\n")
     run = bilink.load(folder)
-    RunFolder(folder).write_metrics(run.evaluate().to_dict())
+    with pytest.warns(DataWarning, match="is not used"):
+        RunFolder(folder).write_metrics(run.evaluate().to_dict(), run.digest)
     assert len(json.loads((folder / "metrics.json").read_text())) == 1
 
 

@@ -1,6 +1,7 @@
 """The server as a process: it starts, says where it is, survives rubbish, and ends."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -24,9 +25,10 @@ def run(tmp_path_factory):
     return out
 
 
-def start(*arguments):
+def start(*arguments, **environment):
     command = [sys.executable, "-m", "bilink", "serve", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, env={**os.environ, **environment})
 
 
 def get(address, **headers):
@@ -70,6 +72,31 @@ def test_away_from_home_it_makes_a_token_and_wants_it(run):
         with pytest.raises(urllib.error.HTTPError, match="401"):
             get(address)
         assert get(address, Authorization=f"Bearer {found[2]}")["graph"] == "random"
+    finally:
+        server.kill()
+        server.wait(20)
+
+
+def test_a_token_of_the_environment_is_wanted_and_not_printed(run):
+    server = start(run, "--port", "0", BILINK_TOKEN="not-for-the-log")
+    try:
+        printed = server.stdout.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+/", printed)[0] + "api/info"
+        assert "not-for-the-log" not in printed
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            get(address)
+        assert get(address, Authorization="Bearer not-for-the-log")["graph"] == "random"
+    finally:
+        server.kill()
+        server.wait(20)
+
+
+def test_a_token_in_the_printed_address_is_quoted(run):
+    server = start(run, "--port", "0", "--token", "a&b#c+d%41")
+    try:
+        address = re.search(r"http://\S+", server.stdout.readline())[0]
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert opener.open(address, timeout=30).status == 200
     finally:
         server.kill()
         server.wait(20)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 import time
 
@@ -19,8 +20,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from small import HOSTILE, SmallRun, hostile_run, large_run
 from starlette.testclient import TestClient
 
-from bilink.errors import ConfigError, DataError, QueryStopped
-from bilink.serving import guard, server
+from bilink.errors import ConfigError, DataError, DataWarning, QueryStopped
+from bilink.serving import guard, server, tokens
 from bilink.serving.app import BusyError, SlowError, WorkerPool, make_app
 from bilink.serving.explorer import Explorer
 from bilink.serving.guard import LOOPBACK
@@ -249,6 +250,39 @@ def test_an_error_inside_is_told_without_its_details(run, monkeypatch):
     assert list(found.json()) == ["error"]
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_are_finite_or_an_error(bad):
+    run = SmallRun(random_graph(n_entities=30, size=400))
+    client = TestClient(make_app(run), HOME, raise_server_exceptions=False)
+    run.model.entities[1, 0] = run.model.relations[1, 0] = bad
+    triple = {"head": "e1", "relation": "r1", "tail": "e2"}
+    for path, question in (
+        ("query", {"head": "e1", "relation": "r0"}),
+        ("query", {"head": "e1", "tail": "e2"}),
+        ("query", {"relation": "r0"}),
+        ("query", {}),
+        ("explain", triple),
+        ("neighbours", {"name": "e2"}),
+        ("map", {}),
+    ):
+        found = client.get(f"/api/{path}", params=question)
+        assert (path, found.status_code) == (path, 400)
+        assert "not finite" in found.json()["error"]
+    found = client.post("/api/score", json={"triples": [list(triple.values())]})
+    assert found.status_code == 400
+    assert "not finite" in found.json()["error"]
+    for path, question in (("info", {}), ("entity", {"name": "e1"}), ("relation", {"name": "r1"})):
+        ask(client, path, **question)
+
+
+def test_no_answer_holds_a_number_that_json_has_not(run, monkeypatch):
+    monkeypatch.setattr(Explorer, "info", lambda self: {"entities": float("nan")})
+    client = TestClient(make_app(run), HOME, raise_server_exceptions=False)
+    found = client.get("/api/info")
+    assert found.status_code == 400
+    assert "not finite" in found.json()["error"]
+
+
 # -- doors ----------------------------------------------------------------------------------------
 
 
@@ -257,6 +291,18 @@ def test_another_host_name_is_refused_at_home(client):
         assert client.get("/api/info", headers={"host": host}).status_code == 403
     for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:9", "[::1]:8000"):
         assert client.get("/api/info", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["[::1", "::1", "a b", "localhost:port", "localhost:8000:1", "localhost:99999", "localhost:-1",
+     "[localhost]", "[:::]", "[::1]x", "local/host", "user@localhost", "localhost,evil", "löcal"],
+)  # fmt: skip
+def test_a_host_that_is_none_is_refused_everywhere(run, client, host):
+    for each in (client, TestClient(make_app(run), "http://far")):
+        found = each.get("/api/info", headers={"host": host.encode()})
+        assert found.status_code == 400
+        assert "Host" in found.json()["error"]
 
 
 def test_pages_of_other_sites_may_not_ask(client):
@@ -295,6 +341,93 @@ def test_the_address_with_the_token_gives_the_page_a_cookie_and_forgets_it(run):
         assert "HttpOnly" in found.headers["set-cookie"]
         assert "SameSite=Strict" in found.headers["set-cookie"]
         assert client.get("/api/info").status_code == 200
+
+
+def test_cookies_of_other_programs_are_ignored(run):
+    client = TestClient(make_app(run, token="abcdefgh"), "http://far:8001")
+    mine = "bilink_token_8001=abcdefgh"
+    for cookie in (
+        mine,
+        f"bilink_token=zzzzzzzz; {mine}",  # of an older version
+        f"{mine}; bilink_token_8000=zzzzzzzz",  # of another server on this machine
+        f"bilink_token_8001=zzzzzzzz; {mine}",
+        f"{mine}; bilink_token_8001=",
+        f'a="unclosed; {mine}',
+        f'=; ;;; =x; "; [1]=\\"; ; {mine} ;',
+        f"münchen=ü; x={{}}; {mine}",
+        'bilink_token_8001="abcdefgh"',
+    ):
+        found = client.get("/api/info", headers={"cookie": cookie.encode("latin-1")})
+        assert found.status_code == 200, cookie
+    two = [(b"cookie", b"other=1"), (b"cookie", mine.encode())]
+    assert client.get("/api/info", headers=two).status_code == 200
+    for cookie in (mine.replace("8001", "8000"), mine.replace("_8001", ""), f"x{mine}"):
+        assert client.get("/api/info", headers={"cookie": cookie}).status_code == 401
+
+
+def test_a_request_is_not_a_thousand_guesses(run):
+    client = TestClient(make_app(run, token="abcdefgh"), "http://far:8001")
+    guesses = "bilink_token_8001=x; " * 1000 + "bilink_token_8001=abcdefgh"
+    assert client.get("/api/info", headers={"cookie": guesses}).status_code == 401
+
+
+def test_two_servers_on_one_machine_do_not_log_each_other_out(run):
+    jar = httpx.Cookies()
+    clients = [
+        TestClient(make_app(run, token=f"token-of-{port}"), f"http://far:{port}", cookies=jar)
+        for port in (8001, 8002)
+    ]
+    for client, port in zip(clients, (8001, 8002), strict=True):
+        client.cookies = jar
+        assert client.get(f"/?token=token-of-{port}").status_code == 200
+        jar.update(client.cookies)
+    for client in clients:
+        client.cookies = jar
+        assert client.get("/api/info").status_code == 200
+
+
+def test_a_token_comes_from_the_option_a_file_or_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv(tokens.VARIABLE, raising=False)
+    file = tmp_path / "token"
+    assert tokens.find_token(None, None) is None
+    file.write_text("from-a-file\n")
+    file.chmod(0o600)
+    assert tokens.find_token(None, file) == "from-a-file"
+    monkeypatch.setenv(tokens.VARIABLE, "from-the-environment")
+    assert tokens.find_token(None, None) == "from-the-environment"
+    assert tokens.find_token("given", None) == "given"
+    assert tokens.find_token(None, file) == "from-a-file"
+    with pytest.raises(ConfigError, match="not both"):
+        tokens.find_token("given", file)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no such permissions")
+def test_a_token_file_that_others_may_read_is_a_warning(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("from-a-file\n")
+    file.chmod(0o644)
+    with pytest.warns(DataWarning, match="chmod 600"):
+        assert tokens.find_token(None, file) == "from-a-file"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot read"),
+        (b"", "at least 8"),
+        (b"short\n", "at least 8"),
+        (b"two-lines\nin-a-file\n", "plain characters"),
+        (b"\xff" * 20, "does not hold text"),
+        (b"x" * 10**6, "at most 500"),
+    ],
+)
+def test_a_token_file_without_a_token_is_a_sentence(tmp_path, content, words):
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=words) as found:
+        tokens.find_token(None, file)
+    assert str(file) in str(found.value)
 
 
 def test_a_token_is_made_away_from_home_and_must_be_a_good_one():

@@ -1,6 +1,8 @@
 """The command line: one command per file, no logic."""
 
 import io
+import os
+import signal
 import sys
 import warnings
 from typing import Any
@@ -96,6 +98,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 def main() -> None:
     """Run a command; report an error in one sentence and with an exit code."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    _prepare_for_interrupts()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names that a terminal cannot show are escaped
             stream.reconfigure(errors="backslashreplace")
@@ -116,6 +119,21 @@ def main() -> None:
     except KeyboardInterrupt:
         complain("interrupted")
         sys.exit(130)
+
+
+def _prepare_for_interrupts() -> None:
+    """Let the first Ctrl-C end the command in order, and the second one at once."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        raise KeyboardInterrupt
+
+    def unraisable(found: Any) -> None:  # an interrupt inside a callback that cannot raise
+        if not isinstance(found.exc_value, KeyboardInterrupt):
+            sys.__unraisablehook__(found)
+
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = unraisable
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *rest: Any) -> None:

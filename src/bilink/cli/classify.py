@@ -37,9 +37,10 @@ def classify(
     from bilink.runs.loading import load
 
     check_new(csv_file, "--csv")
-    result = load(run).classify(split, seed=seed, plausible=not any_entity)
-    found = result.to_dict()
-    keep_result(run, {key: value for key, value in found.items() if key != "relations"})
+    loaded = load(run)
+    result = loaded.classify(split, seed=seed, plausible=not any_entity)
+    found = {**result.to_dict(), "model": loaded.digest}
+    keep_result(loaded, {key: value for key, value in found.items() if key != "relations"})
     if csv_file is not None:
         write_csv(csv_file, found["relations"])
     if json:

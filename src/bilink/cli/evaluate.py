@@ -63,17 +63,18 @@ def evaluate(
         "threads": threads,
     }
 
-    def rank(path: Path) -> Any:
-        loaded = load(path)
-        with progress_bar(f"ranking {path}", 2 * len(loaded.graph.split(split))) as advance:
+    def rank(loaded: Any) -> Any:
+        work = 2 * len(loaded.graph.split(split))
+        with progress_bar(f"ranking {loaded.path}", work) as advance:
             return loaded.evaluate(split, progress=advance, **protocol)
 
-    result = rank(run)
-    found = result.to_dict()
-    keep_result(run, found)
+    loaded = load(run)
+    result = rank(loaded)
+    found = {**result.to_dict(), "model": loaded.digest}
+    keep_result(loaded, found)
     if csv_file is not None:
         write_csv(csv_file, result.per_relation())
-    test = paired_test(result, rank(against)) if against is not None else None
+    test = paired_test(result, rank(load(against))) if against is not None else None
     if json:
         print_json({**found, **({"against": vars(test)} if test else {})})
         return

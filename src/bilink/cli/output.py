@@ -113,12 +113,13 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def keep_result(run: Path, found: dict[str, Any]) -> None:
-    """Write the result into the run folder; warn if it cannot be written to."""
+def keep_result(run: Any, found: dict[str, Any]) -> None:
+    """Write the result into the run's folder; warn if it cannot be written to."""
     from bilink.runs.folder import RunFolder
 
+    assert run.path is not None
     try:
-        RunFolder(run).write_metrics(found)
+        RunFolder(run.path).write_metrics(found, run.digest)
     except RunError as error:
         complain(f"warning: the result is not kept: {error}", "yellow")
 
@@ -207,7 +208,8 @@ def stop_at_signal() -> Iterator[Callable[[], bool]]:
         if asked:
             os._exit(130)  # the files on disk are complete at any moment
         asked = True
-        complain("stopping after this epoch; press Ctrl-C again to stop at once")
+        # Not by ``complain``: the signal may have come in the middle of another line.
+        os.write(2, b"stopping after this epoch; press Ctrl-C again to stop at once\n")
 
     before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
     try:

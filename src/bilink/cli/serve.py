@@ -17,8 +17,13 @@ def serve(
     token: Annotated[
         str | None,
         typer.Option(
-            help="The token that requests must carry.", show_default="made if one is needed"
+            help="The token that requests must carry; other users of this machine can see it in "
+            "the list of processes, so rather use --token-file or the variable BILINK_TOKEN.",
+            show_default="made if one is needed",
         ),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file that holds the token.", show_default=False)
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -31,10 +36,15 @@ def serve(
     import webbrowser
 
     from bilink.serving.server import serve as start
+    from bilink.serving.tokens import find_token
+
+    secret = find_token(token, token_file)
+    is_hidden = secret is not None and token is None  # what is printed may end up in a log
 
     def ready(address: str) -> None:
-        say(f"The explorer is at {address}  (Ctrl-C ends it)")
+        shown = address.partition("?")[0] + "?token=..." if is_hidden else address
+        say(f"The explorer is at {shown}  (Ctrl-C ends it)")
         if open_page:
             webbrowser.open(address)
 
-    start(run, host=host, port=port, token=token, ready=ready)
+    start(run, host=host, port=port, token=secret, ready=ready)

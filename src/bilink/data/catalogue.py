@@ -79,7 +79,7 @@ def is_here(name: str) -> bool:
 def verify(name: str) -> Path:
     """The folder of a graph on this machine, after its checksums were compared."""
     from bilink.data.folders import split_files
-    from bilink.data.text import read_bytes
+    from bilink.data.limits import read_bytes
 
     known, folder = entry(name), resolve(name)
     if known.sha256 is None:

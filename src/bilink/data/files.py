@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from bilink._text import counted, shortened, warn
+from bilink.data.limits import check_bytes
 from bilink.data.rdf import RDF_ENDINGS, read_rdf
 from bilink.data.text import (
     SPACE,
@@ -23,6 +24,7 @@ from bilink.data.text import (
 from bilink.errors import DataError
 
 NAMES = ("head", "relation", "tail")
+_CELL = 16  # bytes of a cell of a data frame, however often its text is repeated
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,16 @@ def _read_parquet(path: Path, columns: str | None) -> TripleTable:
     if path.is_dir() or not path.exists():
         raise DataError(f"{path}: {'a folder, not a file' if path.exists() else 'no such file'}")
     try:
-        table = pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        scan = pl.scan_parquet(path, glob=False)
+        width = len(scan.collect_schema())
+        check_bytes(path, _CELL * width * scan.select(pl.len()).collect().item())
+        table = scan.collect()
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust's, which is no Exception
+            raise
+        raise DataError(f"{path}: cannot be read as Parquet: the file is damaged") from None
     return table_of_frame(table, str(path), columns)
 
 

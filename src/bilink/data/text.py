@@ -6,8 +6,6 @@ Double quotes mean something only where commas or semicolons separate the fields
 """
 
 import csv
-import gzip
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +16,12 @@ import numpy as np
 import polars as pl
 
 from bilink._text import counted, shortened
+from bilink.data.limits import read_bytes
 from bilink.errors import ConfigError, DataError
 
 NEWLINE, QUOTE, SPACE = 10, 34, 32
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 QUOTING = (",", ";")  # separators beside which double quotes mean something
-GZIP_MAGIC = b"\x1f\x8b"
 BOM = b"\xef\xbb\xbf"
 
 SAMPLE_LINES = 100
@@ -42,28 +40,6 @@ ROLES = {
     for name in names
     for folded in (name, f"{name}_id")
 }
-
-
-def read_bytes(path: Path) -> bytes:
-    """The content of ``path``, unpacked where it is a gzip file (whatever its name)."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise DataError(f"{path}: this is a folder, not a file of triples") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if not data.startswith(GZIP_MAGIC):
-        if path.suffix == ".gz" and data:
-            raise DataError(f"{path}: the name says gzip but the content is not; rename the file")
-        return data
-    try:
-        return gzip.decompress(data)
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(
-            f"{path}: the gzip file is corrupt or cut short ({error}); fetch or make it again"
-        ) from None
 
 
 def read_text(path: Path) -> bytes:

@@ -196,13 +196,13 @@ class Scorer:
     def check_finite(self, queries: np.ndarray) -> None:
         """Refuse scores that are, or may become, infinite or NaN."""
         if not self._largest_score(queries) < np.finfo(self.dtype).max:
-            raise TrainingError(
-                "the model gives scores that are not finite, so its ranks would mean nothing; "
-                "train it again with a smaller learning rate or more regularization"
-            )
+            raise _not_finite()
 
     def score(self, triples: np.ndarray) -> np.ndarray:
-        """The score of each (head, relation, tail) of ids; higher is more likely."""
+        """The score of each (head, relation, tail) of ids; higher is more likely.
+
+        A score that is not finite is an error.
+        """
         triples = np.asarray(triples).reshape(-1, 3)
         check_ids(triples[:, 2], self.n_entities, "entity")
         scores = np.empty(len(triples), dtype=self.dtype)
@@ -211,6 +211,8 @@ class Scorer:
             heads, relations, tails = triples[start : start + _ROWS].T
             queries = self.fact_queries(heads, relations)
             scores[start : start + _ROWS] = pair_scores(queries, self.candidates[tails])
+        if not np.isfinite(scores).all():
+            raise _not_finite()
         return scores
 
     # -- rounding --------------------------------------------------------------------------------
@@ -242,6 +244,13 @@ class Scorer:
     def _largest_score(self, queries: np.ndarray) -> float:
         norm = float(norms(queries).max(initial=0))
         return self.form.largest_score(norm, self._largest_norm, self.width)
+
+
+def _not_finite() -> TrainingError:
+    return TrainingError(
+        "the model gives scores that are not finite, so its ranks would mean nothing; "
+        "train it again with a smaller learning rate or more regularization"
+    )
 
 
 class ModelScorer(Scorer):

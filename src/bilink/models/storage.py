@@ -1,13 +1,15 @@
 """Models on disk: one safetensors file of two arrays, with what they mean in its header."""
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from bilink._documents import check_regular
 from bilink._files import replacing
 from bilink.errors import BilinkError, RunError
 from bilink.models.model import Model
@@ -15,11 +17,20 @@ from bilink.models.registry import family as find_family
 
 FORMAT = "bilink-model"
 VERSION = 1
+NOT_FINITE = "it has parameters that are not finite, so its scores would mean nothing"
 _TYPES = {"<f4": "F32", "<f8": "F64", "<i4": "I32", "<i8": "I64"}
+_DIGITS = 10  # of a number of epochs, at most
 
 
-def save_model(model: Model, path: Path, epochs: int | None = None) -> None:
-    """Write ``model`` to ``path``, whole or not at all; ``epochs`` are those of its training."""
+def save_model(
+    model: Model, path: Path, epochs: int | None = None, *, graph: str | None = None
+) -> str:
+    """Write ``model`` to ``path``, whole or not at all; return its digest.
+
+    ``epochs`` are those of its training, ``graph`` is the fingerprint of its graph.
+    """
+    if not model.is_finite():
+        raise RunError(f"{path} is not written: {NOT_FINITE}")
     entities, relations = model.family.export(model.entities, model.relations)
     header = {
         "format": FORMAT,
@@ -29,28 +40,57 @@ def save_model(model: Model, path: Path, epochs: int | None = None) -> None:
     }
     if epochs is not None:
         header["epochs"] = str(epochs)
+    if graph is not None:
+        header["graph"] = graph
     tensors = {"entities": entities, "relations": relations.astype(entities.dtype)}
-    save_tensors(tensors, header, path)
+    return save_with_digest(tensors, header, path)
 
 
 def epochs_of(path: Path) -> int | None:
     """After how many epochs a model was finished; None where its file does not say so."""
     _, header = load_tensors(path, FORMAT, VERSION, names=())
     found = header.get("epochs", "")
-    return int(found) if found.isdecimal() else None
+    return int(found) if found.isdecimal() and len(found) < _DIGITS else None
 
 
-def load_model(path: Path) -> Model:
-    """Read a model written by ``save_model``."""
-    tensors, header = load_tensors(path, FORMAT, VERSION)
+def load_model(path: Path, graph: str | None = None) -> Model:
+    """Read a model written by ``save_model``; with ``graph``, an error if it is of another one."""
+    return load_model_and_digest(path, graph)[0]
+
+
+def load_model_and_digest(path: Path, graph: str | None = None) -> tuple[Model, str | None]:
+    """As ``load_model``, and the digest, which files of early versions do not have."""
+    tensors, header = load_tensors(path, FORMAT, VERSION, graph=graph)
     try:
         family, dim = find_family(header["model"]), int(header["dim"])
         entities, relations = family.restore(tensors["entities"], tensors["relations"])
-        return Model(family, dim, entities, relations)
-    except (KeyError, ValueError) as error:
+        model = Model(family, dim, entities, relations)
+    except (KeyError, ValueError, TypeError) as error:
         raise RunError(f"{path} is damaged: its header lacks or garbles {error}") from None
     except BilinkError as error:
         raise RunError(f"{path}: {error}") from None
+    if not model.is_finite():
+        raise RunError(f"{path} is damaged: {NOT_FINITE}")
+    return model, header.get("digest")
+
+
+def save_with_digest(tensors: dict[str, np.ndarray], header: dict[str, str], path: Path) -> str:
+    """As ``save_tensors``, with a digest of all of it in the header, which is returned.
+
+    What was found about a model, such as its probabilities, names it by this digest.
+    """
+    found = digest_of(header)
+    for name, array in sorted(tensors.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    digest = found.hexdigest()[:16]
+    save_tensors(tensors, {**header, "digest": digest}, path)
+    return digest
+
+
+def digest_of(values: Mapping[str, Any]) -> "hashlib._Hash":
+    """A hash of plain values, the same in whatever order they stand."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode())
 
 
 def save_tensors(tensors: dict[str, np.ndarray], header: dict[str, str], path: Path) -> None:
@@ -77,24 +117,40 @@ def save_tensors(tensors: dict[str, np.ndarray], header: dict[str, str], path: P
 
 
 def load_tensors(
-    path: Path, kind: str, version: int, names: Sequence[str] | None = None
+    path: Path,
+    kind: str,
+    version: int,
+    names: Sequence[str] | None = None,
+    graph: str | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Read arrays and header, and check that the file is of this ``kind`` and ``version``.
 
-    ``names`` are the arrays to read, or all.
+    ``names`` are the arrays to read, or all.  With ``graph``, a fingerprint, a file that names
+    another graph is refused.
     """
+    if not path.exists():
+        raise RunError(f"{path} does not exist")
+    check_regular(path)
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             _check_header(path, header, kind, version)
+            check_graph(path, header.get("graph"), graph)
             names = file.keys() if names is None else names
+            for name in names:
+                if file.get_slice(name).get_dtype() not in _TYPES.values():
+                    raise ValueError(f"{name} has numbers of a kind that bilink does not write")
             return {name: file.get_tensor(name) for name in names}, header
-    except FileNotFoundError:
-        raise RunError(f"{path} does not exist") from None
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise RunError(
             f"{path} cannot be read ({error}); it is damaged or no file of bilink's"
         ) from None
+
+
+def check_graph(path: Path, found: str | None, graph: str | None) -> None:
+    """Refuse a file of another graph; those of early versions do not say of which they are."""
+    if found is not None and graph is not None and found != graph:
+        raise RunError(f"{path} belongs to another graph: its fingerprint is {found}, not {graph}")
 
 
 def _check_header(path: Path, header: dict[str, str], kind: str, version: int) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from bilink._documents import parse_json
 from bilink.data.graph import Graph
-from bilink.errors import ConfigError, RunError
+from bilink.errors import BilinkError, RunError
 from bilink.models.scorer import SIDES, Side
-from bilink.models.storage import load_tensors, save_tensors
+from bilink.models.storage import load_tensors, save_with_digest
 from bilink.paths.flows import FlowScorer
 from bilink.paths.rules import MiningConfig, Rules
 from bilink.paths.scorer import PathScorer
@@ -67,8 +68,8 @@ class PathModel:
         return f"PathModel({self.rules!r})"
 
 
-def save_paths(model: PathModel, path: Path) -> None:
-    """Write a path model, whole or not at all."""
+def save_paths(model: PathModel, path: Path) -> str:
+    """Write a path model, whole or not at all; return its digest."""
     rules = model.rules
     header = {
         "format": FORMAT,
@@ -77,6 +78,7 @@ def save_paths(model: PathModel, path: Path) -> None:
         "hubs": str(rules.hubs),
         "features": json.dumps(FEATURES),
         "chosen": json.dumps(model.chosen),
+        "graph": model.graph.fingerprint,
     }
     tensors = {
         "paths": rules.paths,
@@ -90,15 +92,20 @@ def save_paths(model: PathModel, path: Path) -> None:
     if model.values is not None:
         tensors["path_values"] = np.asarray(model.values, dtype=np.float64)
         header["flow_unit"] = repr(float(model.unit))
-    save_tensors(tensors, header, path)
+    return save_with_digest(tensors, header, path)
 
 
 def load_paths(path: Path, graph: Graph) -> PathModel:
     """Read what ``save_paths`` wrote, for the graph that it was mined on."""
-    tensors, header = load_tensors(path, FORMAT, VERSION)
+    return load_paths_and_digest(path, graph)[0]
+
+
+def load_paths_and_digest(path: Path, graph: Graph) -> tuple[PathModel, str | None]:
+    """As ``load_paths``, and the digest, which files of early versions do not have."""
+    tensors, header = load_tensors(path, FORMAT, VERSION, graph=graph.fingerprint)
     n, k = len(graph.entities), len(graph.relations)
     try:
-        features = json.loads(header["features"])
+        features = parse_json(header["features"], list[str], "its list of features")
         weights = {side: tensors[f"{side}_weights"] for side in SIDES}
         if features == [name for name in FEATURES if name != _CLUSTERS]:
             weights = {side: np.insert(w, CLUSTERS, 0.0, axis=1) for side, w in weights.items()}
@@ -106,7 +113,7 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
             raise ValueError("its features are not those of this version")
         rules = Rules(
             n_relations=k,
-            config=MiningConfig(**json.loads(header["config"])),
+            config=parse_json(header["config"], MiningConfig, "its config"),
             paths=_checked(tensors["paths"], (2 * k, 2 * k, 2 * k, 2 * k), (0, 0, -1, -1)),
             path_counts=_checked(tensors["path_counts"], None, (0, 0)),
             constants=_checked(tensors["constants"], (2 * k, n, 2 * k, n), (0, 0, 0, -1)),
@@ -114,7 +121,7 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
             hubs=int(header["hubs"]),
             clusters=_checked_clusters(tensors),
         )
-        chosen = json.loads(header["chosen"])
+        chosen = parse_json(header["chosen"], dict[str, list[str]], "its aggregation")
         if any(weights[side].shape != (k, len(FEATURES)) for side in SIDES):
             raise ValueError("its weights do not fit its relations")
         if not all(np.isfinite(w).all() and (w >= 0).all() for w in weights.values()):
@@ -132,10 +139,10 @@ def load_paths(path: Path, graph: Graph) -> PathModel:
         unit = float(header.get("flow_unit", 0))  # files did not have it at first
         if not 0 <= unit < np.inf:
             raise ValueError("its unit of flow is no number")
-        names = {side: [str(name) for name in chosen[side]] for side in SIDES}
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError, ConfigError) as error:
+        names = {side: chosen[side] for side in SIDES}
+    except (KeyError, IndexError, TypeError, ValueError, BilinkError) as error:
         raise RunError(f"{path} is damaged or of another graph: {error}") from None
-    return PathModel(rules, weights, names, graph, values, unit)
+    return PathModel(rules, weights, names, graph, values, unit), header.get("digest")
 
 
 def _checked_clusters(tensors: dict[str, np.ndarray]) -> np.ndarray | None:

@@ -5,7 +5,6 @@ others, as the run was, and rules are counted on the same facts.  Fold runs are 
 folder, so that what was begun is gone on with.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bilink._files import write_error, write_text
+from bilink._files import write_error
 from bilink._random import Stream, generator
 from bilink.data.graph import Graph
 from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
@@ -79,13 +78,15 @@ def audit(
     scorers = fold_scorers(run.graph, fitted)
     found = doubt_facts(run.graph, scorers, fitted.fold, k=k, errors=errors, seed=seed)
     if work is not None:
-        write_text(Path(work) / DOUBTS, json.dumps(found.to_dict(), indent=1) + "\n")
+        RunFolder(work).write_doubts(found.to_dict(), run.digest)
     return found
 
 
 def kept_doubts(run: Run) -> list[dict[str, Any]] | None:
     """What the last audit left in the run's folder, or None; see ``Doubts.to_dict``."""
-    return RunFolder(run.path).read_doubts(run.graph) if run.path is not None else None
+    if run.path is None:
+        return None
+    return RunFolder(run.path).read_doubts(run.graph, run.digest)
 
 
 def cross_fit(
@@ -205,6 +206,9 @@ def _config(run: Run) -> RunConfig:
 
 
 def _make(work: Path) -> None:
+    for path in (work, *work.glob("*")):
+        if path.is_symlink():
+            raise RunError(f"{path} is a link to another folder, which is not touched; remove it")
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bilink._documents import converted
 from bilink.data.graph import Graph
 from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 from bilink.ensembles.mixture import MixtureScorer
@@ -14,10 +16,15 @@ from bilink.ensembles.report import weight_shares
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.models.model import Model
 from bilink.models.scorer import SIDES
-from bilink.models.storage import load_model, load_tensors, save_model, save_tensors
+from bilink.models.storage import (
+    load_model_and_digest,
+    load_tensors,
+    save_model,
+    save_with_digest,
+)
 from bilink.paths.model import NAME as PATHS
-from bilink.paths.model import PathModel, load_paths, save_paths
-from bilink.runs.folder import RunFolder
+from bilink.paths.model import PathModel, load_paths_and_digest, save_paths
+from bilink.runs.folder import RunFolder, read_source
 from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
@@ -69,14 +76,17 @@ class CombinedRun(Run):
         """Write all files of the run to its folder."""
         folder.begin(self.graph)
         members: list[dict[str, Any]] = []
+        digests = []
         for i, (name, model) in enumerate(self.members.items()):
             if isinstance(model, PathModel):
-                save_paths(model, folder.member(i))
+                digests.append(save_paths(model, folder.member(i)))
                 members.append({"name": name, "model": PATHS})
             else:
-                save_model(model, folder.member(i))
+                fingerprint = self.graph.fingerprint
+                digests.append(save_model(model, folder.member(i), graph=fingerprint))
                 members.append({"name": name, "model": model.family.name, "dim": model.dim})
-        save_tensors(_tensors(self._scorer), _HEADER, folder.weights)
+        header = {**_HEADER, "graph": self.graph.fingerprint, "members": " ".join(digests)}
+        self.digest = save_with_digest(_tensors(self._scorer), header, folder.weights)
         self._write_probability(folder)
         folder.write_sections(
             data={**self.data, "fingerprint": self.graph.fingerprint},
@@ -151,34 +161,64 @@ def _tensors(scorer: MixtureScorer) -> dict[str, np.ndarray]:
     return tensors if scorer.offsets is None else {**tensors, "offsets": scorer.offsets}
 
 
+@dataclass(frozen=True)
+class _Member:
+    name: str
+    model: str
+
+
+@dataclass(frozen=True)
+class _Sections:
+    """What stands in the ``config.toml`` of an ensemble."""
+
+    data: dict[str, Any]
+    ensemble: dict[str, Any]
+    members: list[_Member]
+
+
 def read_combined(folder: RunFolder) -> CombinedRun:
     """Read an ensemble from its folder."""
-    sections = folder.read_sections()
+    file = folder.path / "config.toml"
+    sections = converted(folder.read_sections(), _Sections, str(file))
+    data = read_source(sections.data, file)
     graph = folder.read_graph()
+    members: dict[str, Model | PathModel] = {}
+    digests = []
+    for i, member in enumerate(sections.members):
+        members[member.name], digest = _read_member(folder.member(i), member, graph)
+        digests.append(digest)
+    tensors, header = load_tensors(folder.weights, FORMAT, VERSION, graph=graph.fingerprint)
     try:
-        config = EnsembleConfig.from_dict(sections["ensemble"])
-        data = dict(sections["data"])
-        if data.pop("fingerprint") != graph.fingerprint:
-            raise ValueError("its graph is another one")
-        members: dict[str, Model | PathModel] = {}
-        for i, member in enumerate(sections["members"]):
-            is_paths = member["model"] == PATHS
-            path = folder.member(i)
-            members[member["name"]] = load_paths(path, graph) if is_paths else load_model(path)
-        sizes = {
-            (len(m.entities), len(m.relations)) for m in members.values() if isinstance(m, Model)
-        }
-        if sizes - {(len(graph.entities), len(graph.relations))}:
-            raise ValueError("its members do not fit its graph")
-        tensors, _ = load_tensors(folder.weights, FORMAT, VERSION)
-        rows = len(graph.relations)
-        if "slopes" in tensors:  # as version 0.1.0 kept the same weights for all relations
-            tensors |= dict.fromkeys(SIDES, np.tile(tensors.pop("slopes"), (rows, 1)))
-        weights = {side: tensors[side] for side in SIDES}
-        scorers = [model.scorer for model in members.values()]
-        scorer = MixtureScorer(scorers, weights, tensors.get("offsets"))
-        if len(weights["head"]) != rows or (config.method == "platt") != ("offsets" in tensors):
-            raise ValueError("its weights do not fit its relations or its method")
+        if header.get("members", "") not in ("", " ".join(map(str, digests))):
+            raise ValueError("its weights are of other members")
+        config = EnsembleConfig.from_dict(sections.ensemble)
+        scorer = _scorer(members, tensors, len(graph.relations))
+        if (config.method == "platt") != ("offsets" in tensors):
+            raise ValueError("its weights do not fit its method")
     except (KeyError, TypeError, ValueError, IndexError, ConfigError) as error:
         raise RunError(f"{folder.path} is damaged: {error}") from None
-    return CombinedRun(graph, members, scorer, config, data, folder.path)
+    run = CombinedRun(graph, members, scorer, config, data, folder.path)
+    run.digest = header.get("digest")
+    return run
+
+
+def _read_member(path: Path, member: _Member, graph: Graph) -> tuple[Model | PathModel, str | None]:
+    if member.model == PATHS:
+        return load_paths_and_digest(path, graph)
+    model, digest = load_model_and_digest(path, graph.fingerprint)
+    if (len(model.entities), len(model.relations)) != (len(graph.entities), len(graph.relations)):
+        raise RunError(f"{path} does not fit the graph of its ensemble")
+    return model, digest
+
+
+def _scorer(
+    members: Mapping[str, Model | PathModel], tensors: dict[str, np.ndarray], rows: int
+) -> MixtureScorer:
+    if "slopes" in tensors:  # as version 0.1.0 kept the same weights for all relations
+        tensors |= dict.fromkeys(SIDES, np.tile(tensors.pop("slopes"), (rows, 1)))
+    weights = {side: tensors[side] for side in SIDES}
+    if any(len(table) != rows for table in weights.values()):
+        raise ValueError("its weights do not fit its relations")
+    if not all(np.isfinite(table).all() for table in tensors.values()):
+        raise ValueError("a weight is not finite")
+    return MixtureScorer([m.scorer for m in members.values()], weights, tensors.get("offsets"))

@@ -12,33 +12,38 @@
     audit/                   what ``bilink audit`` found, and the models that it trained
 
 All of it can be read without bilink: JSON, TOML, and safetensors (a JSON header and raw arrays).
-Each file is replaced as a whole, so that a crash leaves the last good state.
+Each file is replaced as a whole, so that a crash leaves the last good state.  Files name what they
+belong to: a model its graph (by the graph's fingerprint), metrics, probabilities and doubts their
+model (by the digest in its header).  So a crash between two files leaves nothing that misleads:
+what belongs to something else is not used.
 """
 
 import json
 import re
 import shutil
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import tomli_w
 
 import bilink
-from bilink._files import write_error, write_text
-from bilink.data.graph import SPLITS, Graph
-from bilink.data.loading import load_graph
+from bilink._documents import converted, read_json, read_json_lines, read_toml
+from bilink._files import append_text, locked, write_error, write_text
+from bilink._text import warn
+from bilink.data.graph import FRACTIONS, SPLITS, Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import BilinkError, ConfigError, RunError
 from bilink.models.model import Model
 from bilink.models.storage import (
+    check_graph,
+    digest_of,
     epochs_of,
-    load_model,
+    load_model_and_digest,
     load_tensors,
     save_model,
     save_tensors,
@@ -64,7 +69,6 @@ FILES = (
 
 AUDIT, DOUBTS = "audit", "doubts.json"
 MEMBER = re.compile(r"member-\d+\.safetensors")
-_READING = tuple(signature(load_graph).parameters)  # what a config may say of its data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +145,8 @@ class RunFolder:
     def _remove_audit(self) -> None:
         """Remove the models of an audit, and nothing that anyone else may have put beside them."""
         folder = self.path / AUDIT
+        if folder.is_symlink():
+            raise RunError(f"{folder} is a link to another folder, which is not touched; remove it")
         try:
             for part in folder.glob("fold-*"):
                 shutil.rmtree(part)
@@ -173,20 +179,9 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep a second process from training in the same folder; a dead one holds no lock."""
-        try:
-            import fcntl
-        except ImportError:  # not on Windows
-            yield
-            return
-        try:
-            file = open(self.path / ".lock", "w")  # noqa: SIM115
-        except OSError as error:
-            raise write_error(self.path, error) from error
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"another process is training in {self.path}") from None
+        with locked(self.path / ".lock", wait=False) as free:
+            if not free:
+                raise RunError(f"another process is training in {self.path}")
             self.remove(*(path.name for path in self.path.glob(".*.tmp")))  # left by a crash
             yield
 
@@ -198,18 +193,25 @@ class RunFolder:
 
     def write_sections(self, **sections: Any) -> None:
         """Write ``config.toml``, which makes the folder a run."""
-        versions = {"version": VERSION, "bilink": bilink.__version__}
-        write_text(self.path / "config.toml", tomli_w.dumps({**versions, **sections}))
+        first = {"version": VERSION, "bilink": bilink.__version__, "digest": _digest(sections)}
+        write_text(self.path / "config.toml", tomli_w.dumps({**first, **sections}))
 
     def read_sections(self) -> dict[str, Any]:
-        """All of ``config.toml``; only its version is checked."""
+        """All of ``config.toml``, if it is as it was written."""
         self.check()
-        return _read_sections(self.path / "config.toml")
+        path = self.path / "config.toml"
+        sections = _read_sections(path)
+        if sections.pop("digest", None) not in (None, _digest(sections)):  # once, there was none
+            raise RunError(
+                f"{path} was edited, but the run was made with other settings: undo the edit. "
+                f"Settings of a run in progress are changed with 'bilink resume {self.path} "
+                "--set key=value', those of a new run with 'bilink train --config FILE'."
+            )
+        return sections
 
     def read_config(self) -> RunConfig:
         """The run's config, checked."""
-        self.check()
-        return read_config_file(self.path / "config.toml")
+        return _run_config(self.read_sections(), self.path / "config.toml")
 
     def _write_graph(self, graph: Graph) -> None:
         header = {"format": GRAPH_FORMAT, "version": str(VERSION), "name": graph.name}
@@ -228,23 +230,24 @@ class RunFolder:
         """The graph that the run was trained on."""
         path = self.path / "vocabulary.json"
         splits, header = load_tensors(self.path / "graph.safetensors", GRAPH_FORMAT, VERSION)
+        names = read_json(path, _Names)
         try:
-            names = json.loads(path.read_text(encoding="utf-8"))
-            return Graph(
+            graph = Graph(
                 name=header["name"],
-                entities=Vocabulary("entity", tuple(names["entities"]), names["entity_labels"]),
-                relations=Vocabulary(
-                    "relation", tuple(names["relations"]), names["relation_labels"]
-                ),
+                entities=Vocabulary("entity", tuple(names.entities), names.entity_labels),
+                relations=Vocabulary("relation", tuple(names.relations), names.relation_labels),
                 **{split: splits[split] for split in SPLITS},
                 negatives={s: splits[s + NEGATIVES] for s in SPLITS if s + NEGATIVES in splits},
             )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, BilinkError) as error:
-            raise RunError(f"{path} cannot be read or does not fit its graph: {error}") from None
+        except (ValueError, KeyError, TypeError, BilinkError) as error:
+            raise RunError(f"{path} does not fit its graph: {error}") from None
+        data = converted(self.read_sections(), _WithGraph, str(self.path / "config.toml")).data
+        check_graph(self.path / "graph.safetensors", graph.fingerprint, data.fingerprint)
+        return graph
 
-    def write_model(self, model: Model, epochs: int | None = None) -> None:
-        """Write the finished model, and after how many epochs it was finished."""
-        save_model(model, self.model, epochs)
+    def write_model(self, model: Model, graph: Graph, epochs: int | None = None) -> str:
+        """Write the finished model, and after how many epochs it was; returns its digest."""
+        return save_model(model, self.model, epochs, graph=graph.fingerprint)
 
     @property
     def is_finished(self) -> bool:
@@ -254,27 +257,23 @@ class RunFolder:
         epochs = epochs_of(self.model)
         return epochs is None or epochs >= len(self.read_history())
 
-    def read_model(self) -> Model:
-        """The finished model."""
+    def read_model(self, graph: Graph) -> tuple[Model, str | None]:
+        """The finished model and its digest."""
         if not self.model.exists():
             raise RunError(
                 f"the run at {self.path} is not finished; go on with 'bilink resume {self.path}'"
             )
-        return load_model(self.model)
+        return load_model_and_digest(self.model, graph.fingerprint)
 
-    # -- history and metrics ---------------------------------------------------------------------
+    # -- history, and what was found about the model ----------------------------------------------
 
     def read_history(self) -> list[dict[str, Any]]:
         """The records of all epochs; a line cut short by a crash is left out."""
         if not self._history.exists():
             return []
         records: list[dict[str, Any]] = []
-        for line in self._history.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                break
-            if not isinstance(record, dict) or record.get("epoch") != len(records) + 1:
+        for record in read_json_lines(self._history, dict[str, int | float | str | None]):
+            if record.get("epoch") != len(records) + 1:
                 break
             records.append(record)
         return records
@@ -286,79 +285,198 @@ class RunFolder:
 
     def append_history(self, record: dict[str, Any]) -> None:
         """Add the record of one epoch."""
-        try:
-            with open(self._history, "a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-        except OSError as error:
-            raise write_error(self._history, error) from error
+        append_text(self._history, json.dumps(record) + "\n")
 
-    def write_metrics(self, metrics: dict[str, Any]) -> None:
-        """Keep what an evaluation found, by its ``protocol``; the same one replaces the last."""
-        found = {**self._read_json("metrics.json"), metrics["protocol"]: metrics}
-        write_text(self.path / "metrics.json", json.dumps(found, indent=1) + "\n")
+    def write_metrics(self, metrics: dict[str, Any], model: str | None) -> None:
+        """Keep what an evaluation of the model of this digest found, by its ``protocol``.
 
-    def read_probability(self) -> dict[str, Any]:
-        """What was learnt about probabilities; nothing where that cannot be read."""
-        return self._read_json("probability.json")
+        The same protocol replaces the last; results of another model are dropped.
+        """
+        with locked(self.path / ".metrics.lock", wait=True):  # others may evaluate as well
+            found = {**self.read_metrics(model), metrics["protocol"]: {**metrics, "model": model}}
+            write_text(self.path / "metrics.json", json.dumps(found, indent=1) + "\n")
 
-    def write_probability(self, found: dict[str, Any]) -> None:
-        """Keep what was learnt about probabilities."""
-        write_text(self.path / "probability.json", json.dumps(found) + "\n")
-
-    def read_doubts(self, graph: Graph) -> list[dict[str, Any]] | None:
-        """The facts that the last audit found doubtful, if it was of this graph."""
-        found = self._read_json(f"{AUDIT}/{DOUBTS}")
-        doubts = found.get("doubts")
-        fits = found.get("graph") == graph.fingerprint and isinstance(doubts, list)
-        return doubts if fits else None
-
-    def _read_json(self, name: str) -> dict[str, Any]:
-        """The object in a file that can be made again; an empty one where there is none."""
-        try:
-            found = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError, OSError):
+    def read_metrics(self, model: str | None) -> dict[str, dict[str, Any]]:
+        """What evaluations of the model of this digest found, by protocol."""
+        path = self.path / "metrics.json"
+        if not path.exists():
             return {}
-        return found if isinstance(found, dict) else {}
+        try:
+            kept = read_json(path, dict[str, dict[str, Any]])
+        except RunError as error:
+            warn(f"{error}. It is not used; make it again with: bilink evaluate {self.path}")
+            return {}
+        own = {key: value for key, value in kept.items() if value.get("model") == model}
+        if len(own) < len(kept):
+            warn(f"{path} has results of another model, which are not used")
+        return own
+
+    def write_probability(self, found: dict[str, Any], model: str | None) -> None:
+        """Keep what was learnt about probabilities of the model of this digest."""
+        text = json.dumps({**found, "model": model}, allow_nan=False)
+        write_text(self.path / "probability.json", text + "\n")
+
+    def read_probability(self, model: str | None) -> dict[str, Any] | None:
+        """What was learnt about probabilities of the model of this digest, if anything."""
+        remedy = f"bilink calibrate {self.path}"
+        return self._read_finding("probability.json", dict[str, Any], model, remedy)
+
+    def write_doubts(self, found: dict[str, Any], model: str | None) -> None:
+        """Keep what an audit found about the model of this digest; the folder is the audit's."""
+        text = json.dumps({**found, "model": model}, indent=1, allow_nan=False)
+        write_text(self.path / DOUBTS, text + "\n")
+
+    def read_doubts(self, graph: Graph, model: str | None) -> list[dict[str, Any]] | None:
+        """The facts that the last audit found doubtful, if it was of this graph and model."""
+        remedy = f"bilink audit {self.path}"
+        found = self._read_finding(f"{AUDIT}/{DOUBTS}", _Doubts, model, remedy)
+        return found["doubts"] if found and found["graph"] == graph.fingerprint else None
+
+    def _read_finding(
+        self, name: str, kind: Any, model: str | None, remedy: str
+    ) -> dict[str, Any] | None:
+        """The object in a file about a model; with a warning, nothing if it is about another."""
+        path = self.path / name
+        if not path.exists():
+            return None
+        try:
+            found = read_json(path, dict[str, Any])
+            converted(found, kind, str(path))
+        except RunError as error:
+            warn(f"{error}. It is not used; make it again with: {remedy}")
+            return None
+        if found.pop("model", None) != model:
+            warn(f"{path} belongs to another model and is not used; make it again with: {remedy}")
+            return None
+        return found
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What stands in ``vocabulary.json``."""
+
+    entities: list[str]
+    relations: list[str]
+    entity_labels: dict[str, str]
+    relation_labels: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Fingerprint:
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class _WithGraph:
+    """The part of ``config.toml`` that names the graph of the run."""
+
+    data: _Fingerprint
+
+
+@dataclass(frozen=True)
+class _Suggestion:
+    name: str
+    label: str
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class _Doubt:
+    head: str
+    relation: str
+    tail: str
+    head_label: str
+    relation_label: str
+    tail_label: str
+    probability: float | None = None
+    score: float | None = None
+    side: str | None = None
+    suggestion: _Suggestion | None = None
+
+
+@dataclass(frozen=True)
+class _Doubts:
+    """The part of ``doubts.json`` that is shown."""
+
+    graph: str
+    doubts: list[_Doubt]
+
+
+class _Data(msgspec.Struct, forbid_unknown_fields=True):
+    """The section ``data`` of a config: the arguments of ``load_graph``, and a fingerprint."""
+
+    source: str
+    fingerprint: str
+    columns: str | None = None
+    separator: str | None = None
+    header: bool | None = None
+    seed: int = 0
+    fractions: tuple[float, float, float] = FRACTIONS
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class _ModelSection:
+    name: str
+    dim: int
+
+
+@dataclass(frozen=True)
+class _TrainedSections:
+    """What stands in the ``config.toml`` of a trained run."""
+
+    data: dict[str, Any]
+    model: _ModelSection
+    training: dict[str, Any]
+    made: dict[str, Any] | None = None
 
 
 def read_config_file(path: Path) -> RunConfig:
-    """The config of a trained run in a ``config.toml``, checked."""
-    data = _read_sections(path)
-    if "ensemble" in data or "paths" in data:
-        kind = "an ensemble, which was fitted" if "ensemble" in data else "rules, which were mined"
+    """The config of a trained run in a ``config.toml``, which somebody may have edited."""
+    return _run_config(_read_sections(path), path)
+
+
+def _run_config(sections: dict[str, Any], path: Path) -> RunConfig:
+    if "ensemble" in sections or "paths" in sections:
+        ensemble = "ensemble" in sections
+        kind = "an ensemble, which was fitted" if ensemble else "rules, which were mined"
         raise RunError(f"{path} is of {kind} and not trained")
+    found = converted(sections, _TrainedSections, str(path))
+    source = read_source(found.data, path)
     try:
-        source = dict(data["data"])
-        fingerprint = source.pop("fingerprint")
-        if not isinstance(source["source"], str) or set(source) - set(_READING):
-            raise TypeError("a proper description of its data")
-        name, dim = data["model"]["name"], data["model"]["dim"]
-        if not isinstance(name, str) or type(dim) is not int:
-            raise TypeError("a proper model")
-        return RunConfig(
-            data=source,
-            fingerprint=fingerprint,
-            model=name,
-            dim=dim,
-            training=read_config(data["training"]),
-            made=data.get("made"),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None
+        training = read_config(found.training)
     except ConfigError as error:
         raise RunError(f"{path}: {error}") from None
+    return RunConfig(
+        data=source,
+        fingerprint=found.data["fingerprint"],
+        model=found.model.name,
+        dim=found.model.dim,
+        training=training,
+        made=found.made,
+    )
+
+
+def read_source(data: Any, path: Path) -> dict[str, Any]:
+    """The arguments of ``load_graph`` in the section ``data`` of a config."""
+    converted(data, _Data, f"{path}: [data]")
+    return {key: value for key, value in data.items() if key != "fingerprint"}
 
 
 def _read_sections(path: Path) -> dict[str, Any]:
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        if data["version"] != VERSION:
-            raise RunError(
-                f"{path} has version {data['version']} of the run format; this bilink reads "
-                f"version {VERSION}. Upgrade bilink, or train the run again."
-            )
-        return data
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
-    except KeyError as error:
-        raise RunError(f"{path} lacks {error}; it is damaged or of another program") from None
+    data = read_toml(path, dict[str, Any])
+    version = converted(data.get("version"), int, f"{path}: version")
+    if version != VERSION:
+        raise RunError(
+            f"{path} has version {version} of the run format; this bilink reads version {VERSION}. "
+            "Upgrade bilink, or train the run again."
+        )
+    return data
+
+
+def _digest(sections: Mapping[str, Any]) -> str:
+    """A digest of what a run was made with; where its data lay makes no difference."""
+    plain = {key: value for key, value in sections.items() if key not in ("version", "bilink")}
+    data = plain.pop("data", None)
+    fingerprint = data.get("fingerprint") if isinstance(data, dict) else None
+    return digest_of({**plain, "fingerprint": fingerprint}).hexdigest()[:16]

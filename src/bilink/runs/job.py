@@ -19,7 +19,7 @@ from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.models.scorer import ModelScorer
 from bilink.paths.model import NAME as PATHS
-from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
+from bilink.runs.folder import RunConfig, RunFolder
 from bilink.runs.paths import train_paths
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate, presets
@@ -199,6 +199,7 @@ class Job:
         calibrate: bool,
     ) -> TrainedRun:
         history: list[dict[str, Any]] = []
+        digest: str | None = None
 
         def record_epoch(record: dict[str, Any]) -> None:
             if folder is not None:
@@ -220,15 +221,12 @@ class Job:
             should_stop=should_stop,
             wrap=self.wrap,
         )
+        trained = bool(history)
         if folder is not None:
             if result.stopped != INTERRUPTED:
                 if history or folder.read_config() != self.config:
-                    # The model is another one, so what was found before does not hold.
-                    folder.remove(
-                        "metrics.json", "calibration.json", "probability.json", f"{AUDIT}/{DOUBTS}"
-                    )
                     folder.write_config(self.config)
-                folder.write_model(result.model, result.progress.epoch)
+                digest = folder.write_model(result.model, self.graph, result.progress.epoch)
             history = folder.read_history()
         run = TrainedRun(
             self.graph,
@@ -239,7 +237,8 @@ class Job:
             result.stopped,
             folder.path if folder else None,
         )
-        if calibrate and result.stopped != INTERRUPTED and run.calibration is None:
+        run.digest = digest
+        if calibrate and result.stopped != INTERRUPTED and (trained or run.calibration is None):
             run.calibrate_if_possible()
         return run
 

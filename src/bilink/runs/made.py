@@ -51,7 +51,7 @@ def construct_run(
             made={"by": "construction", "splits": list(splits), **made.to_dict()},
         )
         folder.begin(graph)
-        folder.write_model(made.model)
+        folder.write_model(made.model, graph)
         folder.write_config(config)  # last, since it makes the run valid
         load(out).calibrate_if_possible()
     return made
@@ -90,7 +90,7 @@ def convert_run(
         folder.begin(source.graph)
         for record in trained.history if trained else ():
             folder.append_history(record)
-        folder.write_model(model)
+        folder.write_model(model, source.graph)
         folder.write_config(config)  # last, since it makes the run valid
         load(out).calibrate_if_possible()
     return certificate

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bilink._documents import converted
 from bilink._random import Stream, generator
 from bilink._text import counted
 from bilink.data.graph import Graph
@@ -19,11 +20,11 @@ from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.model import Model
 from bilink.paths.clusters import clustered
 from bilink.paths.mining import mine
-from bilink.paths.model import NAME, PathModel, load_paths, save_paths
+from bilink.paths.model import NAME, PathModel, load_paths_and_digest, save_paths
 from bilink.paths.rules import MiningConfig
 from bilink.paths.scorer import PathScorer, fixed_weights
 from bilink.queries.rules import RuleReader
-from bilink.runs.folder import RunFolder
+from bilink.runs.folder import RunFolder, read_source
 from bilink.runs.run import Run
 
 Say = Callable[[str], None]
@@ -67,7 +68,7 @@ class PathRun(Run):
     def write(self, folder: RunFolder) -> None:
         """Write all files of the run to its folder."""
         folder.begin(self.graph)
-        save_paths(self.model, folder.model)
+        self.digest = save_paths(self.model, folder.model)
         self._write_probability(folder)
         folder.write_sections(
             data={**self.config.data, "fingerprint": self.config.fingerprint},
@@ -222,23 +223,30 @@ def _given_away(model: PathModel, graph: Graph) -> list[dict[str, Any]]:
     return found
 
 
+@dataclass(frozen=True)
+class _Sections:
+    """What stands in the ``config.toml`` of a run of paths."""
+
+    data: dict[str, Any]
+    paths: dict[str, Any]
+
+
 def read_paths(folder: RunFolder) -> PathRun:
     """Read a run of paths from its folder."""
-    sections = folder.read_sections()
-    graph = folder.read_graph()
+    file = folder.path / "config.toml"
+    sections = converted(folder.read_sections(), _Sections, str(file))
+    source = read_source(sections.data, file)
     try:
-        options, data = dict(sections["paths"]), dict(sections["data"])
-        if data.pop("fingerprint") != graph.fingerprint:
-            raise ValueError("its graph is another one")
-        aggregation = options.pop("aggregation")
-        config = PathConfig(
-            data=data,
-            fingerprint=graph.fingerprint,
-            mining=MiningConfig(**options),
-            aggregation=aggregation,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
-        raise RunError(f"{folder.path} is damaged: {error}") from None
+        mining, aggregation = split_options(sections.paths)
+    except ConfigError as error:
+        raise RunError(f"{file}: {error}") from None
+    graph = folder.read_graph()
     if not folder.model.exists():
         raise RunError(f"{folder.path} has no model.safetensors; mine its rules again")
-    return PathRun(graph, load_paths(folder.model, graph), config, folder.path)
+    model, digest = load_paths_and_digest(folder.model, graph)
+    config = PathConfig(
+        data=source, fingerprint=graph.fingerprint, mining=mining, aggregation=aggregation
+    )
+    run = PathRun(graph, model, config, folder.path)
+    run.digest = digest
+    return run

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bilink._text import warn
 from bilink.data.graph import SPLITS
-from bilink.errors import BilinkError, DataError
+from bilink.errors import DataError
 from bilink.evaluation.classification import PRIOR, Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.evaluation.evidence import Evidence
@@ -32,6 +33,7 @@ class Run(Answering):
     """A graph and what scores its triples: query it, evaluate it, score triples with it."""
 
     path: Path | None  # its folder, if it has one
+    digest: str | None = None  # of its model in that folder, by which findings name it
 
     @property
     def models(self) -> Mapping[str, Model]:
@@ -157,7 +159,7 @@ class Run(Answering):
         found = fit_probability(self.scorer, self.graph, evidence=self._evidence, seed=seed)
         self._learnt = found
         if self.path is not None:
-            RunFolder(self.path).write_probability(found.to_dict())
+            RunFolder(self.path).write_probability(found.to_dict(), self.digest)
         return found
 
     def calibrate_if_possible(self) -> None:
@@ -172,15 +174,25 @@ class Run(Answering):
     @property
     def calibration(self) -> Probability | None:
         """What makes probabilities of evidence, or None where none were learnt."""
-        if self._learnt is None and self.path is not None:
-            values = RunFolder(self.path).read_probability()
-            try:
-                kept = Probability.from_dict(values)
-            except (KeyError, TypeError, ValueError, BilinkError):
-                return None
-            if kept.fingerprint == self.graph.fingerprint:
-                self._learnt = kept
-        return self._learnt
+        return self._kept_probability if self._learnt is None else self._learnt
+
+    @cached_property
+    def _kept_probability(self) -> Probability | None:
+        """What stands in the run's folder."""
+        if self.path is None:
+            return None
+        values = RunFolder(self.path).read_probability(self.digest)
+        if values is None:
+            return None
+        try:
+            kept = Probability.from_dict(values)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            warn(
+                f"the probabilities of {self.path} are damaged or of another version ({error}); "
+                f"learn them again with: bilink calibrate {self.path}"
+            )
+            return None
+        return kept if kept.fingerprint == self.graph.fingerprint else None
 
     @property
     def judge(self) -> Judge | None:
@@ -196,4 +208,4 @@ class Run(Answering):
 
     def _write_probability(self, folder: RunFolder) -> None:
         if self._learnt is not None:
-            folder.write_probability(self._learnt.to_dict())
+            folder.write_probability(self._learnt.to_dict(), self.digest)

@@ -47,7 +47,7 @@ class TrainedRun(Run):
         folder.begin(self.graph)
         for record in self.history:
             folder.append_history(record)
-        folder.write_model(self.model, self.progress.epoch)
+        self.digest = folder.write_model(self.model, self.graph, self.progress.epoch)
         self._write_probability(folder)
         folder.write_config(self.config)  # last, since it makes the run valid
         self.path = folder.path
@@ -59,17 +59,12 @@ class TrainedRun(Run):
 def read_trained(folder: RunFolder) -> TrainedRun:
     """Read a finished run from its folder."""
     config = folder.read_config()
-    model = folder.read_model()
     graph = folder.read_graph()
+    model, digest = folder.read_model(graph)
     sizes = (len(model.entities), len(model.relations))
-    fits = {
-        "graph": graph.fingerprint == config.fingerprint,
-        "model": (model.family.name, model.dim) == (config.model, config.dim)
-        and sizes == (len(graph.entities), len(graph.relations)),
-    }
-    for part, right in fits.items():
-        if not right:
-            raise RunError(f"{folder.path}: the {part} is not the one that config.toml describes")
+    fits = (model.family.name, model.dim) == (config.model, config.dim)
+    if not fits or sizes != (len(graph.entities), len(graph.relations)):
+        raise RunError(f"{folder.path}: the model is not the one that config.toml describes")
     history = folder.read_history()
     progress = _progress_of(history)
     stopped = "finished"
@@ -79,13 +74,15 @@ def read_trained(folder: RunFolder) -> TrainedRun:
             f"{folder.path} was to be trained for {config.training.epochs} epochs and was stopped: "
             f"its model is the one from before; go on with 'bilink resume {folder.path}'"
         )
-    return TrainedRun(graph, model, config, history, progress, stopped, folder.path)
+    run = TrainedRun(graph, model, config, history, progress, stopped, folder.path)
+    run.digest = digest
+    return run
 
 
 def _progress_of(history: list[dict[str, Any]]) -> Progress:
     """How far a finished run came, as its history tells."""
     progress = Progress(epoch=len(history))
-    validated = [record for record in history if "validation_mrr" in record]
+    validated = [r for r in history if isinstance(r.get("validation_mrr"), int | float)]
     if validated:
         best = max(validated, key=lambda record: record["validation_mrr"])
         progress.best_mrr, progress.best_epoch = best["validation_mrr"], best["epoch"]

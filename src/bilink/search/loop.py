@@ -1,7 +1,6 @@
 """The search: hand out trials, record their outcomes, train the winner."""
 
 import json
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 import tomli_w
 
+from bilink._documents import read_toml
 from bilink._files import write_error, write_text
 from bilink.data.graph import Graph
 from bilink.data.loading import load_graph
@@ -147,11 +147,7 @@ def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any])
     with RunFolder(folder).locked():
         if not path.exists():
             write_text(path, tomli_w.dumps(description))
-        try:
-            former = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-            raise RunError(f"{path} cannot be read: {error}") from None
-        if _identity(former) != _identity(description):
+        if _identity(read_toml(path, dict[str, Any])) != _identity(description):
             raise RunError(
                 f"{folder} holds another search: {path} has another graph or another space "
                 "(only the number of trials may change); choose another --out"
@@ -161,7 +157,8 @@ def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any])
 
 def _identity(description: Mapping[str, Any]) -> dict[str, Any]:
     """What two calls must have in common to be the same search; the graph may have moved."""
-    return {**description, "data": description.get("data", {}).get("fingerprint")}
+    data = description.get("data")
+    return {**description, "data": data.get("fingerprint") if isinstance(data, Mapping) else None}
 
 
 @dataclass

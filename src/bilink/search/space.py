@@ -1,13 +1,13 @@
 """The space file: what a search may choose from, checked before the first trial."""
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from bilink._documents import read_toml
 from bilink.errors import ConfigError
 from bilink.evaluation.metrics import METRICS
 from bilink.models.registry import family
@@ -17,6 +17,7 @@ from bilink.training.presets import choose, preset
 METHODS = ("grid", "random", "tpe")
 MOST_TRIALS = 1_000_000
 LARGEST_GRID = 100_000
+_LARGEST = 2**63  # a number in a range is smaller
 _TABLES = ("search", "fixed", "space")
 _SEARCH = ("method", "trials", "metric", "pruning", "seed")
 _NEUTRAL = ("threads", "checkpoint_seconds")  # they change the speed of a trial, not its quality
@@ -38,7 +39,7 @@ class Range:
                 continue
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise ConfigError(f"{name} must be a number, not {value!r}")
-            if not math.isfinite(value):
+            if not -_LARGEST < value < _LARGEST:
                 raise ConfigError(f"{name} must be finite, not {value}")
         if not isinstance(self.log, bool):
             raise ConfigError(f"log must be true or false, not {self.log!r}")
@@ -149,12 +150,9 @@ def preset_of(settings: Mapping[str, Any]) -> str:
 def read_space(path: str | Path, **changes: Any) -> Space:
     """Read and check a space file; ``changes`` replace values of its [search] table."""
     path = Path(path)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"there is no space file at {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+    if not path.exists():
+        raise ConfigError(f"there is no space file at {path}")
+    data = read_toml(path, dict[str, Any], ConfigError)
     try:
         return make_space(data, **changes)
     except ConfigError as error:

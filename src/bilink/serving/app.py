@@ -17,9 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 import bilink
-from bilink.errors import BilinkError, DataError, QueryStopped
+from bilink.errors import BilinkError, DataError, QueryStopped, TrainingError
 from bilink.runs.run import Run
 from bilink.serving import schema
+from bilink.serving.cards import NOT_FINITE
 from bilink.serving.explorer import Explorer
 from bilink.serving.guard import Guard
 
@@ -105,8 +106,11 @@ class Json(JSONResponse):
     """JSON in ASCII, which can express any name, even one that is not valid Unicode."""
 
     def render(self, content: Any) -> bytes:
-        """Encode ``content``, whose numbers must be finite."""
-        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+        """Encode ``content``; numbers that are not finite are an error."""
+        try:
+            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+        except ValueError:
+            raise TrainingError(NOT_FINITE) from None
 
 
 def make_app(

@@ -8,7 +8,7 @@ from typing import Any
 from bilink._text import printable
 from bilink.data.graph import SPLITS
 from bilink.data.statistics import RelatedRelations, related_relations, relation_statistics
-from bilink.errors import DataError
+from bilink.errors import DataError, TrainingError
 from bilink.evaluation.probability import Asked, ask_test
 from bilink.evaluation.reliability import reliability
 from bilink.models.scorer import SIDES
@@ -18,12 +18,20 @@ from bilink.runs.run import Run
 from bilink.theory.description import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
+NOT_FINITE = (
+    "the model gives numbers that are not finite, which mean nothing; "
+    "train it again with a smaller learning rate or more regularization"
+)
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
 
 
 def finite(value: float | None) -> float | None:
-    """The number, or None for one that JSON cannot express."""
-    return None if value is None or not math.isfinite(value) else float(value)
+    """The number as JSON has it, or None if there is none; infinity and NaN are an error."""
+    if value is None:
+        return None
+    if not math.isfinite(value):
+        raise TrainingError(NOT_FINITE)
+    return float(value)
 
 
 class RelationCards:
@@ -121,22 +129,7 @@ class RelationCards:
 def doubts_of(run: Run) -> list[dict[str, Any]] | None:
     """The rows that an audit left in the run's folder; None where there was no audit."""
     kept = kept_doubts(run)
-    return None if kept is None else [_doubt(row) for row in kept if _is_doubt(row)]
-
-
-def _is_doubt(row: Any) -> bool:
-    """Whether a row has the fields that the page needs; the file may have been edited."""
-    texts = ("head", "relation", "tail", "head_label", "relation_label", "tail_label")
-    if not (isinstance(row, dict) and all(isinstance(row.get(key), str) for key in texts)):
-        return False
-    best = row.get("suggestion")
-    numbers = [row.get("probability"), row.get("score")]
-    if best is not None:
-        named = ("name", "label")
-        if not (isinstance(best, dict) and all(isinstance(best.get(k), str) for k in named)):
-            return False
-        numbers.append(best.get("probability"))
-    return all(number is None or isinstance(number, int | float) for number in numbers)
+    return None if kept is None else [_doubt(row) for row in kept]
 
 
 def _doubt(row: dict[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bilink.errors import TrainingError
 from bilink.models.scorer import Scorer
 from bilink.paths.scorer import PathScorer
+from bilink.serving.cards import NOT_FINITE
 
 CLUSTERS = 10
 MAP_POINTS = 10_000
@@ -28,6 +30,8 @@ def directions(scorer: Scorer) -> np.ndarray:
             part = _profiles(member)
         else:
             part = member.candidates.astype(np.float32)
+        if not np.isfinite(part).all():
+            raise TrainingError(NOT_FINITE)
         part = part - part.mean(axis=0)
         parts.append(part / max(float(np.sqrt((part**2).sum(axis=1).mean())), 1e-30))
     rows = np.hstack(parts)

@@ -1,15 +1,14 @@
 """Starting the server."""
 
-import secrets
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 from bilink._extras import needs
 from bilink._threads import single_threaded_blas
 from bilink.errors import ConfigError
-
-SHORTEST_TOKEN = 8
+from bilink.serving.tokens import check_token, new_token
 
 
 def serve(
@@ -28,38 +27,27 @@ def serve(
     with needs("fastapi", extra="serve", purpose="the server"):
         import fastapi  # noqa: F401
     with needs("uvicorn", extra="serve", purpose="the server"):
-        import uvicorn
+        import uvicorn  # noqa: F401
     from bilink.runs.loading import load
     from bilink.serving.app import make_app
+    from bilink.serving.connections import make_server
     from bilink.serving.guard import LOOPBACK
 
     local = _in_address(host) in LOOPBACK
     token = _token(token, local)
     with _listen(host, port) as listener, single_threaded_blas():  # one thread per question
         app = make_app(load(path), token=token, hosts=LOOPBACK if local else None)
-        config = uvicorn.Config(
-            app,
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            ws="none",
-            timeout_keep_alive=30,
-            limit_concurrency=1000,
-            h11_max_incomplete_event_size=2**16,
-        )
+        server = make_server(app, local=local)
         if ready:
             address = f"http://{_in_address(host)}:{listener.getsockname()[1]}/"
-            ready(address + (f"?token={token}" if token else ""))
-        uvicorn.Server(config).run(sockets=[listener])
+            ready(address + (f"?token={quote(token, safe='')}" if token else ""))
+        server.run(sockets=[listener])
 
 
 def _token(given: str | None, local: bool) -> str | None:
     if given is None:
-        return None if local else secrets.token_urlsafe(24)
-    if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
-        raise ConfigError(f"a token needs at least {SHORTEST_TOKEN} plain characters")
-    if set(given) & set(' ;,"\\'):
-        raise ConfigError("a token has no spaces, quotes, commas, semicolons or backslashes")
+        return None if local else new_token()
+    check_token(given)
     return given
 
 

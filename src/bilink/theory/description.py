@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bilink._documents import read_json
 from bilink._files import user_cache, write_error, write_text
 from bilink._plot import new_figure, save_figure
 from bilink.data.graph import SPLITS, Graph
@@ -172,8 +173,8 @@ class _Store:
     def read(self, facts: RelationFacts) -> RankBounds | None:
         """The bounds, or None where no file holds them, or a damaged one."""
         try:
-            return RankBounds(**json.loads(self._path(facts).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            return read_json(self._path(facts), RankBounds)
+        except RunError:
             return None
 
     def write(self, facts: RelationFacts, bounds: RankBounds) -> None:

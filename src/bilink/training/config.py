@@ -215,6 +215,7 @@ FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_tri
 # What version 0.1.0 called some options, and those that it had for both engines.
 _FORMER = {"questions": "queries", "together": "answers_per_query", "grain": "rounding"}
 _GONE = ("device",)
+_LARGEST = 2**63 + 1  # a number is smaller, so that arrays and files can hold it
 
 
 def read_config(values: Mapping[str, Any]) -> Config:
@@ -320,7 +321,7 @@ def _coerce(key: str, value: Any, hint: Any) -> Any:
         except ValueError:
             value = None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = float(value) if abs(value) < _LARGEST else math.inf
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         word = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
         raise ConfigError(f"{key} must be {word[kind]}")
@@ -343,3 +344,5 @@ def _check(config: Any) -> None:
                 raise ConfigError(f"{key} must be at least {least} and finite, not {value}")
             if value > most:
                 raise ConfigError(f"{key} must be at most {most:,}, not {value:,}")
+            if hint is int and value >= _LARGEST:
+                raise ConfigError(f"{key} must be smaller than {_LARGEST:,}")

@@ -7,7 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from bilink.errors import RunError
+from bilink._documents import parse_json
+from bilink.errors import BilinkError, RunError
 from bilink.models.model import Model
 from bilink.models.storage import load_tensors, save_tensors
 
@@ -51,8 +52,13 @@ class Progress:
     rate: float = 1.0  # factor on the step size, lowered where validation stands still
 
 
-def save_checkpoint(path: Path, engine: Engine, progress: Progress, best: Model | None) -> None:
-    """Write parameters, optimizer state, progress and the best model so far, in one file."""
+def save_checkpoint(
+    path: Path, engine: Engine, progress: Progress, best: Model | None, graph: str
+) -> None:
+    """Write parameters, optimizer state, progress and the best model so far, in one file.
+
+    ``graph`` is the fingerprint of the graph.
+    """
     tensors = _tensors(engine)
     if best is not None:
         tensors |= {"best_entities": best.entities, "best_relations": best.relations}
@@ -61,32 +67,36 @@ def save_checkpoint(path: Path, engine: Engine, progress: Progress, best: Model 
         "version": str(VERSION),
         "model": engine.model.family.name,
         "dim": str(engine.model.dim),
+        "graph": graph,
         "progress": json.dumps(asdict(progress)),
     }
     save_tensors(tensors, header, path)
 
 
-def load_checkpoint(path: Path, engine: Engine) -> tuple[Progress, Model | None]:
-    """Put the engine back where it was; return the progress and the best model so far."""
-    tensors, header = load_tensors(path, FORMAT, VERSION)
+def load_checkpoint(path: Path, engine: Engine, graph: str) -> tuple[Progress, Model | None]:
+    """Put the engine back where it was; return the progress and the best model so far.
+
+    A checkpoint of another ``graph``, whose fingerprint is given, is refused.
+    """
+    tensors, header = load_tensors(path, FORMAT, VERSION, graph=graph)
     model = engine.model
     try:
         if (header["model"], header["dim"]) != (model.family.name, str(model.dim)):
             raise ValueError(f"it is of {header['model']}, dim {header['dim']}")
-        progress = Progress(**json.loads(header["progress"]))
-        if not (type(progress.epoch) is int and progress.epoch >= 0):
-            raise ValueError(f"epoch {progress.epoch!r}")
-        if not all(isinstance(x, int | float) for x in vars(progress).values()):
-            raise ValueError("its progress is garbled")
+        progress = parse_json(header["progress"], Progress, "its progress")
+        if progress.epoch < 0:
+            raise ValueError(f"epoch {progress.epoch}")
         for name, target in _tensors(engine).items():
             if tensors[name].shape != target.shape:
                 raise ValueError(f"{name} of shape {tensors[name].shape}, not {target.shape}")
+            if not np.isfinite([tensors[name].min(initial=0), tensors[name].max(initial=0)]).all():
+                raise ValueError(f"{name} has numbers that are not finite")
             target[:] = tensors[name]
         best = None
         if "best_entities" in tensors:
             rows = tensors["best_entities"], tensors["best_relations"]
             best = Model(model.family, model.dim, *rows)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, BilinkError) as error:
         raise RunError(f"{path} does not fit its run: {error}") from None
     return progress, best
 

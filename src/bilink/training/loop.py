@@ -57,13 +57,13 @@ def fit(
     if wrap is not None:
         engine = wrap(engine)
     if checkpoint is not None and checkpoint.exists():
-        progress, best = load_checkpoint(checkpoint, engine)
+        progress, best = load_checkpoint(checkpoint, engine, graph.fingerprint)
     elif start:
         progress, best = _warm_start(engine, config, start), None
     else:
         initialise(model, config)
         progress, best = Progress(), None
-    saver = _Saver(checkpoint, config.checkpoint_seconds)
+    saver = _Saver(checkpoint, config.checkpoint_seconds, graph)
 
     while not (reason := _reason_to_stop(progress, config)):
         record = _run_epoch(engine, progress, checkpoint)
@@ -182,8 +182,9 @@ def _diverged(progress: Progress, checkpoint: Path | None) -> TrainingError:
 class _Saver:
     """Writes checkpoints, and not too often."""
 
-    def __init__(self, path: Path | None, seconds: float):
-        self._path, self._pause, self._next = path, seconds, time.monotonic() + seconds
+    def __init__(self, path: Path | None, seconds: float, graph: Graph):
+        self._path, self._pause, self._graph = path, seconds, graph
+        self._next = time.monotonic() + seconds
 
     def save(
         self, engine: Engine, progress: Progress, best: Model | None, *, now: bool = False
@@ -193,6 +194,6 @@ class _Saver:
             return
         if not engine.model.is_finite():
             raise _diverged(progress, self._path)
-        save_checkpoint(self._path, engine, progress, best)
+        save_checkpoint(self._path, engine, progress, best, self._graph.fingerprint)
         ended = time.monotonic()
         self._next = ended + max(self._pause, CHECKPOINT_SHARE * (ended - started))
