@@ -1,6 +1,7 @@
 """What the tests share."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -47,3 +48,23 @@ def real_data():
     if not folder or not Path(folder).is_dir():
         pytest.skip("BILINK_DATA is not set: the benchmark graphs are not here")
     return Path(folder)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A small disk, and a function that mounts it again with other options."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(options):
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder]
+        if subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("mounting a small disk is not allowed here")
+
+    mount("size=100k")
+    try:
+        yield folder, mount
+    finally:
+        subprocess.run(["umount", folder], check=True)

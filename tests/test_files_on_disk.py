@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from bilink._files import append_text, locked, replacing, user_cache, write_text
+from bilink._files import (
+    UNFINISHED,
+    append_text,
+    filling,
+    locked,
+    replacing,
+    user_cache,
+    write_text,
+)
 from bilink.errors import RunError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -172,26 +180,6 @@ def test_a_file_that_may_not_grow_is_a_sentence_and_the_old_file_stays(path):
     assert content(path.parent) == {"file.txt": "old"}
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A small disk, and a function that mounts it again with other options."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-
-    def mount(options):
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder]
-        if subprocess.run(command, capture_output=True).returncode:
-            pytest.skip("mounting a small disk is not allowed here")
-
-    mount("size=100k")
-    try:
-        yield folder, mount
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
 def test_a_full_disk_is_a_sentence_and_the_old_file_stays(disk):
     folder, _ = disk
     write_text(folder / "file.txt", "old")
@@ -236,3 +224,43 @@ def test_where_the_cache_is(monkeypatch):
     assert user_cache() == Path("/var/cache/bilink")
     monkeypatch.setenv("BILINK_CACHE", "/fast/disk")
     assert user_cache() == Path("/fast/disk")
+
+
+# -- folders of files ------------------------------------------------------------------------------
+
+
+def test_a_folder_whose_filling_was_killed_is_filled_anew(path):
+    folder = path.parent / "new"
+    kill = """
+import os
+from bilink._files import filling, write_text
+with filling(path, ["a", "b"]):
+    write_text(path / "a", "old")
+    (path / ".a.1234.tmp").write_text("half")
+    os.kill(os.getpid(), 9)
+"""
+    assert run(kill, folder).returncode == -9
+    assert {*content(folder)} == {"a", ".a.1234.tmp", UNFINISHED}
+    with filling(folder, ["a", "b"]):
+        write_text(folder / "b", "new")
+    assert content(folder) == {"b": "new"}
+    with pytest.raises(RunError, match="is not empty; choose another --out"), filling(folder, "b"):
+        pass
+    assert content(folder) == {"b": "new"}
+
+
+def test_files_of_others_stay_in_a_folder_that_was_not_filled(path):
+    folder = path.parent
+    (folder / UNFINISHED).touch()
+    with pytest.raises(RunError, match=r"holds 'file\.txt'"), filling(folder, ["a"]):
+        pass
+    assert content(folder) == {"file.txt": "old", UNFINISHED: ""}
+
+
+def test_an_error_leaves_a_folder_that_can_be_filled_anew(path):
+    folder = path.parent / "new"
+    with pytest.raises(KeyError), filling(folder, ["a"]):
+        raise KeyError
+    with filling(folder, ["a"]):
+        write_text(folder / "a", "new")
+    assert content(folder) == {"a": "new"}

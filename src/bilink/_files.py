@@ -4,7 +4,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -44,6 +44,49 @@ def write_text(path: Path, text: str) -> None:
     """Replace the file at ``path`` by ``text``."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+UNFINISHED = ".unfinished"  # stands in a folder while its files are being written
+
+
+@contextmanager
+def filling(folder: Path, names: Collection[str]) -> Iterator[None]:
+    """A block that writes files of these ``names`` into a new or empty ``folder``.
+
+    What a killed process has left there is removed, so that the same can be done again; files of
+    other names are not touched.
+    """
+    check_empty(folder)
+    mark = folder / UNFINISHED
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        present = {path.name for path in folder.iterdir()}
+        rest = {name for name in present if name[0] == "." and name.endswith(".tmp")}
+        if strangers := present - rest - {mark.name, *names}:
+            raise RunError(
+                f"{folder} was not finished, and holds {sorted(strangers)[0]!r}, which bilink did "
+                "not write there; choose another --out"
+            )
+        os.close(open_unlinked(mark, os.O_WRONLY))
+        for name in present - {mark.name}:
+            (folder / name).unlink()
+        yield
+        mark.unlink()
+    except OSError as error:
+        raise write_error(folder, error) from error
+
+
+def check_empty(folder: Path) -> None:
+    """Refuse a folder that cannot be filled, before anything is done for it."""
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise RunError(f"{folder} is a file; choose another --out")
+        if any(folder.iterdir()) and not (folder / UNFINISHED).exists():
+            raise RunError(f"{folder} is not empty; choose another --out")
+    except OSError as error:
+        raise write_error(folder, error) from error
 
 
 def append_text(path: Path, text: str) -> None:
@@ -102,6 +145,8 @@ def write_error(path: Path, error: OSError) -> RunError:
             f"no space left while writing {path}; the last good state is kept. "
             "Free some space and go on from there."
         )
+    if error.errno == errno.ENOENT and not path.parent.exists():
+        return RunError(f"cannot write {path}: the folder {path.parent} is gone")
     if error.errno == errno.ELOOP:
         return RunError(f"{path} is a link to another file, which is not touched; remove the link")
     return RunError(f"cannot write {path}: {error.strerror or error}")

@@ -1,13 +1,12 @@
-"""Threads and memory of this machine: a pool for kernels, threads of BLAS, bytes."""
+"""Threads of this machine: a pool for kernels, and threads of BLAS."""
 
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,37 +16,6 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 def cores() -> int:
     """How many threads run at once."""
     return os.cpu_count() or 1
-
-
-def physical_memory() -> float:
-    """Bytes of memory in this machine, or infinity where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
-
-
-def available_memory() -> float:
-    """Bytes that this process may still take, or infinity where the system does not tell.
-
-    The least of what is free, what a container leaves, and what ``ulimit -v`` leaves.
-    """
-    limits = [physical_memory()]
-    with suppress(OSError, ValueError, IndexError):
-        found = Path("/proc/meminfo").read_text().partition("MemAvailable:")[2]
-        limits.append(1024 * int(found.split()[0]))
-    with suppress(OSError, ValueError):
-        groups = Path("/sys/fs/cgroup")
-        most, used = (int((groups / f"memory.{x}").read_text()) for x in ("max", "current"))
-        limits.append(most - used)
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if most != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            limits.append(most - pages * os.sysconf("SC_PAGE_SIZE"))
-    return max(0.0, min(limits))
 
 
 class ThreadPool:

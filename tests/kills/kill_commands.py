@@ -55,6 +55,7 @@ class Command:
     goes_on: bool = False  # with 'bilink resume'
     keeps: bool = False  # the run is there at any moment
     traced: bool = False  # killed at the calls of SQLite
+    makes_run: bool = True  # otherwise the run is the one that it reads
 
 
 def _into(name: str, line: str, out: str = "new", **more: bool) -> Command:
@@ -84,6 +85,8 @@ COMMANDS = (
     _into("update-ensemble", "update both --triples new.tsv"),
     _into("update-force", "update softmax --triples new.tsv --force", "margin"),
     _into("convert", "theory convert margin --to rescal"),
+    Command("split", "data split all.tsv --out parts", "parts", "margin", makes_run=False),
+    Command("export", "export margin --out vectors", "vectors", "margin", makes_run=False),
     _into("convert-force", "theory convert margin --to rescal --force", "both"),
 )
 
@@ -106,5 +109,6 @@ def write_inputs(folder: Path) -> None:
     for split, part in {"test": facts[:30], "valid": facts[30:80], "train": facts[80:]}.items():
         text = "".join("\t".join(fact) + "\n" for fact in part)
         (folder / "graph" / f"{split}.tsv").write_text(text)
+    (folder / "all.tsv").write_text("".join("\t".join(fact) + "\n" for fact in facts))
     (folder / "new.tsv").write_text("new\tbefore\te3\nnew\tkind\tk1\ne1\tnear\te2\n")
     (folder / "space.toml").write_text(_SPACE)

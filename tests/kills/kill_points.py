@@ -69,7 +69,7 @@ class KillPoint:
         path = os.path.abspath(os.fsdecode(path))
         if not path.startswith(self._folder):
             return None
-        return re.sub(r"\.\d+\.tmp", ".tmp", path[len(self._folder) :])
+        return re.sub(r"\.[0-9a-f]+\.tmp", ".tmp", path[len(self._folder) :])
 
     def _watched(self, name: str, function: Any) -> Any:
         def call(path: Any, *arguments: Any, **options: Any) -> Any:

@@ -10,6 +10,7 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
+from bilink.training import margin
 from bilink.training.config import MarginConfig
 from bilink.training.margin import MarginEngine
 
@@ -152,3 +153,16 @@ def test_a_nan_shows_in_the_loss():
         model.entities[:] = np.nan
         totals = MarginEngine(model, graph, MarginConfig(loss=loss, threads=1)).run_epoch(0)
         assert np.isnan(totals.loss)
+
+
+def test_more_triples_than_32_bits_can_number_are_numbered_by_64(monkeypatch):
+    assert margin.place_type(2**31 - 1) == np.int32
+    assert margin.place_type(2**31) == np.int64
+    graph, config = one_triple_graph(), MarginConfig(threads=1)
+    trained = []
+    for number in (np.int32, np.int64):
+        monkeypatch.setattr(margin, "place_type", lambda n, number=number: number)
+        model = random_model("distmult", 3, 4)
+        MarginEngine(model, graph, config).run_epoch(0)
+        trained.append(model)
+    np.testing.assert_array_equal(trained[0].entities, trained[1].entities)

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from bilink._memory import LIBRARIES, address_space
 from bilink.cli import (
     audit,
     calibrate,
@@ -30,7 +31,7 @@ from bilink.cli import (
     update,
 )
 from bilink.cli.output import complain
-from bilink.errors import BilinkError, DataWarning
+from bilink.errors import BilinkError, ConfigError, DataWarning
 
 __all__ = ["app", "main"]
 
@@ -103,6 +104,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # names that a terminal cannot show are escaped
             stream.reconfigure(errors="backslashreplace")
     try:
+        _check_address_space()
         app()
     except BilinkError as error:
         complain(f"error: {error}", "red")
@@ -119,6 +121,15 @@ def main() -> None:
     except KeyboardInterrupt:
         complain("interrupted")
         sys.exit(130)
+
+
+def _check_address_space() -> None:
+    """Libraries that cannot have their addresses hang or abort, and say nothing that helps."""
+    if (most := address_space()) < LIBRARIES:
+        raise ConfigError(
+            f"a process may take {most / 1e9:.1f} GB of addresses here (ulimit -v), and the "
+            f"libraries of bilink need {LIBRARIES / 1e9:.0f} GB; allow more"
+        )
 
 
 def _prepare_for_interrupts() -> None:

@@ -101,13 +101,13 @@ def split(
     separator: Separator = None,
 ) -> None:
     """Split a file into train, valid and test, so that train knows every entity and relation."""
+    from bilink._files import check_empty
     from bilink.data.loading import load_graph, write_graph_files
     from bilink.errors import DataError
 
+    check_empty(out)
     if Path(file).is_dir():
         raise DataError(f"{file} is a folder; bilink data split takes a single file")
-    if out.is_file() or (out.exists() and any(out.iterdir())):
-        raise DataError(f"{out} is a file or not empty; choose another --out")
     fractions = (1 - valid - test, valid, test)
     graph = load_graph(file, columns=columns, separator=separator, seed=seed, fractions=fractions)
     write_graph_files(graph, out)

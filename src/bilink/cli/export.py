@@ -26,10 +26,12 @@ def export(
 
     - `bilink export runs/first --out vectors --format faiss`
     """
+    from bilink._files import check_empty
     from bilink.queries.answers import read_questions
     from bilink.queries.export import export as write
     from bilink.runs.loading import load
 
+    check_empty(out)
     asked = read_questions(questions) if questions else []
     manifest = write(load(run).vectors(), out, format, asked)
     if json:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bilink._files import UNFINISHED
 from bilink._text import shortened, warn
 from bilink.data.files import NAMES, TripleTable, read_triples
 from bilink.data.graph import SPLITS, Split
@@ -30,6 +31,8 @@ _DIGITS = 20  # more are no index; Python refuses to convert some thousands of t
 
 def read_folder(folder: Path, **options: Any) -> Folder:
     """The tables train, valid and test of ``folder``, and labels of entities and relations."""
+    if (folder / UNFINISHED).exists():
+        raise DataError(f"{folder}: not all of its files were written; make the folder again")
     labels = _read_labels(folder, "entity"), _read_labels(folder, "relation")
     if (folder / "train.del").exists():  # as of LibKGE, which often has train.txt as well
         tables, *strings = _read_libkge(folder)

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from bilink._threads import available_memory
+from bilink._memory import available_memory
 from bilink.errors import ConfigError, DataError
 
 VARIABLE = "BILINK_MAX_BYTES"

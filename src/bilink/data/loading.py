@@ -1,12 +1,12 @@
 """Graphs from paths, catalogue names and memory; and back to files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bilink._files import replacing
+from bilink._files import filling, replacing
 from bilink.data import catalogue
-from bilink.data.graph import FRACTIONS, SPLITS, Graph
+from bilink.data.graph import FRACTIONS, SPLITS, Graph, Split
 from bilink.errors import DataError
 
 
@@ -81,36 +81,39 @@ def graph_from_triples(
 
 
 def write_graph_files(graph: Graph, folder: str | Path) -> None:
-    """Write train.tsv, valid.tsv and test.tsv, and the labels where there are any.
+    """Write train.tsv, valid.tsv and test.tsv, and the labels where there are any, to a new folder.
 
     A split with triples that are given as false gets a fourth column of 1 and -1.
     """
     folder = Path(folder)
-    for vocabulary in (graph.entities, graph.relations):
+    vocabularies = graph.entities, graph.relations
+    for vocabulary in vocabularies:
         for name in vocabulary.names:
             if not name or "\t" in name or "\n" in name or "\r" in name:
                 raise DataError(
                     f"the {vocabulary.kind} {name!r} cannot be written to a TSV file: it is empty "
                     "or contains a tab or a line end; rename it"
                 )
-    folder.mkdir(parents=True, exist_ok=True)
+    splits = {f"{split}.tsv": split for split in SPLITS}
+    labels = {f"{vocabulary.kind}_labels.tsv": vocabulary.labels for vocabulary in vocabularies}
+    with filling(folder, [*splits, *labels]):
+        for name, split in splits.items():
+            _write(folder / name, _rows(graph, split))
+        for name, pairs in labels.items():
+            if pairs:
+                rows = (f"{key}\t{' '.join(label.split())}\n" for key, label in pairs.items())
+                _write(folder / name, rows)
+
+
+def _rows(graph: Graph, split: Split) -> Iterator[str]:
+    """The lines of a split's file."""
     entities, relations = graph.entities.names, graph.relations.names
-    for split in SPLITS:
-        parts = [(graph.split(split), "")]
-        if split in graph.negatives:
-            parts = [(graph.split(split), "\t1"), (graph.negatives[split], "\t-1")]
-        rows = (
-            f"{entities[h]}\t{relations[r]}\t{entities[t]}{label}\n"
-            for triples, label in parts
-            for h, r, t in triples.tolist()
-        )
-        _write(folder / f"{split}.tsv", rows)
-    for vocabulary in (graph.entities, graph.relations):
-        if vocabulary.labels:
-            pairs = (
-                f"{name}\t{' '.join(label.split())}\n" for name, label in vocabulary.labels.items()
-            )
-            _write(folder / f"{vocabulary.kind}_labels.tsv", pairs)
+    parts = [(graph.split(split), "")]
+    if split in graph.negatives:
+        parts = [(graph.split(split), "\t1"), (graph.negatives[split], "\t-1")]
+    for triples, label in parts:
+        for h, r, t in triples.tolist():
+            yield f"{entities[h]}\t{relations[r]}\t{entities[t]}{label}\n"
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 
 from bilink._extras import needs
-from bilink._files import replacing, write_error, write_text
+from bilink._files import filling, replacing, write_text
 from bilink.data.graph import Graph
-from bilink.errors import ConfigError, RunError
+from bilink.errors import ConfigError
 from bilink.models.scorer import SIDES, Scorer, Side
 from bilink.queries.answers import FIELDS, Question
 
 VERSION = 1
+FILES = (
+    *("candidates.npy", "queries.npy", "candidates.parquet", "queries.parquet", "index.faiss"),
+    *("entities.json", "manifest.json"),
+)
 SAMPLE = 500  # questions that the recall of an index is measured with, and as many to tune it
 EFFORTS = (32, 64, 128, 256, 512, 1024)  # candidates that a search of the index keeps in view
 ENOUGH = 0.99  # the recall at which no more effort is tried
@@ -98,18 +102,25 @@ def export(
         raise ConfigError(f"unknown format {format!r}; there are {', '.join(_FORMATS)}")
     folder = Path(folder)
     rows = vectors.queries(questions) if questions else None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise RunError(f"{folder} is not empty; choose another --out")
-    except OSError as error:
-        raise write_error(folder, error) from error
-    files, found = write(vectors, folder, questions, rows, seed)
-    write_text(folder / "entities.json", json.dumps(vectors.names, ensure_ascii=True) + "\n")
-    manifest = {
+    with filling(folder, FILES):
+        files, found = write(vectors, folder, questions, rows, seed)
+        write_text(folder / "entities.json", json.dumps(vectors.names, ensure_ascii=True) + "\n")
+        manifest = _manifest(vectors, format, questions, files, found)
+        write_text(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+    return manifest
+
+
+def _manifest(
+    vectors: Vectors,
+    kind: str,
+    questions: Sequence[Question],
+    files: Sequence[str],
+    found: dict[str, Any],
+) -> dict[str, Any]:
+    return {
         "format": "bilink-vectors",
         "version": VERSION,
-        "kind": format,
+        "kind": kind,
         "score": "inner product of a query and a candidate; higher is more likely",
         "graph": vectors.graph.name,
         "fingerprint": vectors.graph.fingerprint,
@@ -120,8 +131,6 @@ def export(
         "files": ["entities.json", *files],
         **found,
     }
-    write_text(folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
-    return manifest
 
 
 Written = tuple[list[str], dict[str, Any]]

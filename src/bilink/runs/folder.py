@@ -138,8 +138,8 @@ class RunFolder:
     def begin(self, graph: Graph) -> None:
         """Remove what a former run left, and keep the graph of the new one."""
         self._remove_audit()
-        self.remove(*(path.name for path in self.path.iterdir() if MEMBER.fullmatch(path.name)))
         self.remove(*reversed(FILES))  # the config first: half a run is none
+        self.remove(*(path.name for path in self.path.iterdir() if MEMBER.fullmatch(path.name)))
         self._write_graph(graph)
 
     def _remove_audit(self) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from bilink._memory import physical_memory
 from bilink._random import Stream, generator
-from bilink._threads import physical_memory
 from bilink.data.graph import Graph
 from bilink.data.index import known_answers
 from bilink.data.loading import load_graph

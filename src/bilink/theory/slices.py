@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import block_diag, schur
 
-from bilink._threads import physical_memory
+from bilink._memory import physical_memory
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family

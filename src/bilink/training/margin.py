@@ -55,7 +55,7 @@ class MarginEngine:
         ``factor`` is on the step size.
         """
         streams = seeds(self._config.seed, Stream.EPOCH, epoch)
-        order = np.arange(len(self.triples), dtype=np.int32)
+        order = np.arange(len(self.triples), dtype=place_type(len(self.triples)))
         np.random.default_rng(streams).shuffle(order)
         chunk_seeds = streams.spawn(1)[0].generate_state(self.threads, np.uint64)
         totals = np.zeros((self.threads, 3))
@@ -80,6 +80,11 @@ class MarginEngine:
             list(pool.map(train, np.array_split(order, self.threads), chunk_seeds, totals))
         loss, violated, pairs = totals.sum(axis=0).tolist()
         return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
+
+
+def place_type(n: int) -> type[np.signedinteger]:
+    """The smallest type, of the two that kernels know, that holds the places of ``n`` things."""
+    return np.int32 if n <= np.iinfo(np.int32).max else np.int64
 
 
 def known_table(graph: Graph) -> np.ndarray:
