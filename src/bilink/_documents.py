@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bilink._memory import available_memory
 from bilink.errors import BilinkError, RunError
 
 T = TypeVar("T")
 
 MOST_JSON = 2**30  # bytes of a JSON file
+COPIES = 20  # values of JSON take up to so many times the memory of their text
 MOST_TOML = 2**20  # of a TOML file, which people write
 DEEPEST_KEY = 20  # parts of a dotted key; thousands of them take minutes to parse
 _KEYS = re.compile(r"[^\w.\-\"' \t]+")  # what stands between two dotted keys
@@ -51,7 +53,10 @@ def check_regular(path: Path, error: type[BilinkError] = RunError) -> None:
 
 def read_json(path: Path, kind: type[T], error: type[BilinkError] = RunError) -> T:
     """The value in a JSON file, of type ``kind``."""
-    return parse_json(read_bytes(path, MOST_JSON, error), kind, str(path), error)
+    text = read_bytes(path, MOST_JSON, error)
+    if COPIES * len(text) > available_memory():
+        raise error(f"{path} has {len(text):,} bytes, too many for the memory that is left")
+    return parse_json(text, kind, str(path), error)
 
 
 def read_json_lines(path: Path, kind: type[T]) -> list[T]:

@@ -16,6 +16,8 @@ VARIABLE = "BILINK_MAX_BYTES"
 MOST = 4_000_000_000  # bytes of a file after unpacking, unless the variable says otherwise
 GZIP_MAGIC = b"\x1f\x8b"
 COPIES = 3.5  # a table of names takes so many times the memory of its text, at the worst moment
+FIELD = 60  # bytes of memory for each field beside it
+BYTES_OF_FIELD = 8  # a file may hold so many times fewer fields, empty lines counted, than bytes
 _BLOCK = 1 << 24
 _SIZE = re.compile(r"(\d{1,15})\s*([kmgt]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -80,9 +82,24 @@ def check_bytes(path: Path, size: float) -> None:
             f"{path}: it holds more than {most:,} bytes when unpacked; if it is no mistake, "
             f"allow more, for example {VARIABLE}={readable(2 * size)}"
         )
-    if COPIES * size > (free := available_memory()):
+    _check_memory(path, COPIES * size)
+
+
+def check_fields(path: Path, text: bytes, fields: int) -> None:
+    """Refuse a text of more ``fields`` than the limit of bytes allows, or than fit into memory."""
+    most = most_bytes() // BYTES_OF_FIELD
+    if fields > most:
         raise DataError(
-            f"{path}: reading it takes about {readable(COPIES * size)} of memory, and "
+            f"{path}: it holds more than {most:,} fields or empty lines; if it is no mistake, "
+            f"allow more, for example {VARIABLE}={readable(2 * BYTES_OF_FIELD * fields)}"
+        )
+    _check_memory(path, COPIES * len(text) + FIELD * fields)
+
+
+def _check_memory(path: Path, needed: float) -> None:
+    if needed > (free := available_memory()):
+        raise DataError(
+            f"{path}: reading it takes about {readable(needed)} of memory, and "
             f"{readable(free)} are left; free some, or split the file into smaller ones"
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from bilink._text import counted, shortened
-from bilink.data.limits import read_bytes
+from bilink.data.limits import check_fields, read_bytes
 from bilink.errors import ConfigError, DataError
 
 NEWLINE, QUOTE, SPACE = 10, 34, 32
@@ -84,7 +84,9 @@ def line_at(data: bytes, offset: int) -> int:
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """The two columns of a small file, split at the first tab."""
     pairs = []
-    for number, line in enumerate(read_text(path).decode().split("\n"), start=1):
+    text = read_text(path)
+    check_fields(path, text, 4 * text.count(b"\n"))  # as Python's own strings
+    for number, line in enumerate(text.decode().split("\n"), start=1):
         if not line:
             continue
         first, tab, second = line.partition("\t")
@@ -215,6 +217,7 @@ class TextTable:
     def __init__(self, data: bytes, layout: Layout, path: Path):
         self.data, self.layout, self.path = data, layout, path
         self._quoted = layout.separator in QUOTING and b'"' in data
+        check_fields(path, data, data.count(b"\n") + data.count(layout.separator.encode()))
         columns = None if self._quoted else _columns(data, layout)
         self.regular = (
             columns is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bilink._text import printable
+from bilink.data.limits import most_bytes
 from bilink.data.rdf import RDF_ENDINGS
 from bilink.errors import BilinkError, ConfigError, DataError
 from bilink.queries.fitting import LeftOut, left_out_note
@@ -215,8 +216,13 @@ def read_names(path: str | Path) -> list[str]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[str]:
+    most = most_bytes()
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:  # perhaps a pipe
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise DataError(f"{path} has more than {most:,} bytes; split it into smaller files")
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"there is no file {path}") from None
     except UnicodeDecodeError as error:
