@@ -126,6 +126,22 @@ def test_ctrl_c_ends_after_the_epoch_and_can_be_resumed(tmp_path):
     assert again.progress.epoch == epochs + 2
 
 
+@pytest.mark.parametrize("pause", [0, 0.003])
+def test_two_quick_ctrl_c_end_it_at_once_without_a_traceback(tmp_path, pause):
+    run = tmp_path / "run"
+    command = [*TRAIN, *OPTIONS, "--set", "epochs=100000", "--out", run]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (run / "history.jsonl").exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    time.sleep(pause)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "Traceback" not in error
+    assert bilink.resume(run, options={"epochs": 3}).progress.epoch >= 1
+
+
 def tiny(triples, n_entities, n_relations):
     none = np.empty((0, 3))
     return Graph(

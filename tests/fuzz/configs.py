@@ -5,7 +5,7 @@ from pathlib import Path
 from harness import SEEDS, Seed, Target, read_seeds
 
 from bilink.errors import ConfigError
-from bilink.runs.folder import read_config_file
+from bilink.runs.config import read_config_file
 from bilink.runs.job import Job, load_source
 
 TOKENS = (

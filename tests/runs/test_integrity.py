@@ -16,7 +16,8 @@ import bilink
 from bilink.errors import BilinkError, DataWarning, RunError, TrainingError
 from bilink.models.storage import load_tensors, save_tensors
 from bilink.runs.audit import kept_doubts
-from bilink.runs.folder import RunFolder, read_config_file
+from bilink.runs.config import read_config_file
+from bilink.runs.folder import RunFolder
 from conftest import random_graph
 
 OPTIONS = {"epochs": 3, "threads": 1, "patience": 0, "validate_every": 1}

@@ -38,7 +38,7 @@ def test_a_loaded_run_answers_like_the_one_in_memory(graph, tmp_path):
 
 
 def test_the_config_repeats_the_run(graph, folder, tmp_path):
-    from bilink.runs.folder import read_config_file
+    from bilink.runs.config import read_config_file
 
     config = read_config_file(folder / "config.toml")
     again = bilink.train(graph, config.model, config.dim, options=config.training.to_dict())
@@ -279,7 +279,7 @@ def test_leftovers_of_a_crash_are_swept(folder):
 def test_a_config_is_held_to_its_graph(folder):
     from dataclasses import replace
 
-    from bilink.runs.folder import read_config_file
+    from bilink.runs.config import read_config_file
     from bilink.runs.job import load_source
 
     config = replace(read_config_file(folder / "config.toml"), data={"source": "atlas"})

@@ -79,7 +79,7 @@ def train(
 
     - `bilink train --list-options`
     """
-    from bilink.runs.folder import read_config_file
+    from bilink.runs.config import read_config_file
     from bilink.runs.job import prepare
     from bilink.runs.paths import preview_paths
     from bilink.training.config import parse_options

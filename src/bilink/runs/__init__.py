@@ -5,7 +5,8 @@ from bilink._extras import lazy
 _NAMES = {
     "auto": ("train_auto",),
     "combined": ("CombinedRun", "combine"),
-    "folder": ("RunConfig", "RunFolder"),
+    "config": ("RunConfig",),
+    "folder": ("RunFolder",),
     "job": ("Job", "prepare", "resume", "train"),
     "loading": ("load",),
     "made": ("construct_run", "convert_run"),

@@ -21,7 +21,8 @@ from bilink.models.scorer import Scorer
 from bilink.paths.mining import mine
 from bilink.queries.doubts import ERRORS, Doubts, check_audit, doubt_facts
 from bilink.runs.combined import CombinedRun
-from bilink.runs.folder import AUDIT, DOUBTS, RunConfig, RunFolder
+from bilink.runs.config import RunConfig
+from bilink.runs.folder import AUDIT, DOUBTS, RunFolder
 from bilink.runs.job import Job, ShouldStop, prepare
 from bilink.runs.paths import PathRun, train_paths
 from bilink.runs.run import Run

@@ -24,7 +24,8 @@ from bilink.models.storage import (
 )
 from bilink.paths.model import NAME as PATHS
 from bilink.paths.model import PathModel, load_paths_and_digest, save_paths
-from bilink.runs.folder import RunFolder, read_source
+from bilink.runs.config import read_source
+from bilink.runs.folder import RunFolder
 from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun

@@ -21,36 +21,38 @@ what belongs to something else is not used.
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
-import tomli_w
 
-import bilink
-from bilink._documents import converted, read_json, read_json_lines, read_toml
+from bilink._documents import converted, read_json, read_json_lines
 from bilink._files import append_text, locked, write_error, write_text
 from bilink._text import warn
-from bilink.data.graph import FRACTIONS, SPLITS, Graph
+from bilink.data.graph import SPLITS, Graph
 from bilink.data.vocabulary import Vocabulary
-from bilink.errors import BilinkError, ConfigError, RunError
+from bilink.errors import BilinkError, RunError
 from bilink.models.model import Model
 from bilink.models.storage import (
     check_graph,
-    digest_of,
     epochs_of,
     load_model_and_digest,
     load_tensors,
     save_model,
     save_tensors,
 )
-from bilink.training.config import Config, read_config
+from bilink.runs.config import (
+    VERSION,
+    RunConfig,
+    config_of,
+    fingerprint_of,
+    read_sections,
+    write_sections,
+)
 
-VERSION = 1
 GRAPH_FORMAT = "bilink-graph"
 NEGATIVES = "_negatives"  # test_negatives stands beside test, where there are any
 FILES = (
@@ -71,32 +73,12 @@ AUDIT, DOUBTS = "audit", "doubts.json"
 MEMBER = re.compile(r"member-\d+\.safetensors")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """What is needed to repeat a run."""
-
-    data: Mapping[str, Any]  # the arguments of load_graph: the source, and perhaps columns
-    fingerprint: str  # of the graph
-    model: str
-    dim: int
-    training: Config  # of the original, where the model was made of another one
-    made: Mapping[str, Any] | None = None  # how, where the model was not trained: its certificate
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it stands in ``config.toml``."""
-        return {
-            "data": {**self.data, "fingerprint": self.fingerprint},
-            "model": {"name": self.model, "dim": self.dim},
-            "training": self.training.to_dict(),
-            **({"made": dict(self.made)} if self.made else {}),
-        }
-
-
 class RunFolder:
     """Reads and writes the files of one run."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        self._config = self.path / "config.toml"
         self.checkpoint = self.path / "checkpoint.safetensors"
         self.model = self.path / "model.safetensors"
         self.weights = self.path / "weights.safetensors"
@@ -182,8 +164,12 @@ class RunFolder:
         with locked(self.path / ".lock", wait=False) as free:
             if not free:
                 raise RunError(f"another process is training in {self.path}")
-            self.remove(*(path.name for path in self.path.glob(".*.tmp")))  # left by a crash
+            self.remove_rests()
             yield
+
+    def remove_rests(self) -> None:
+        """Remove what a crash has left of files that were being written."""
+        self.remove(*(path.name for path in self.path.glob(".*.tmp")))
 
     # -- config, graph, model --------------------------------------------------------------------
 
@@ -193,25 +179,16 @@ class RunFolder:
 
     def write_sections(self, **sections: Any) -> None:
         """Write ``config.toml``, which makes the folder a run."""
-        first = {"version": VERSION, "bilink": bilink.__version__, "digest": _digest(sections)}
-        write_text(self.path / "config.toml", tomli_w.dumps({**first, **sections}))
+        write_sections(self._config, sections)
 
     def read_sections(self) -> dict[str, Any]:
         """All of ``config.toml``, if it is as it was written."""
         self.check()
-        path = self.path / "config.toml"
-        sections = _read_sections(path)
-        if sections.pop("digest", None) not in (None, _digest(sections)):  # once, there was none
-            raise RunError(
-                f"{path} was edited, but the run was made with other settings: undo the edit. "
-                f"Settings of a run in progress are changed with 'bilink resume {self.path} "
-                "--set key=value', those of a new run with 'bilink train --config FILE'."
-            )
-        return sections
+        return read_sections(self._config)
 
     def read_config(self) -> RunConfig:
-        """The run's config, checked."""
-        return _run_config(self.read_sections(), self.path / "config.toml")
+        """The config of a trained run, checked."""
+        return config_of(self.read_sections(), self._config)
 
     def _write_graph(self, graph: Graph) -> None:
         header = {"format": GRAPH_FORMAT, "version": str(VERSION), "name": graph.name}
@@ -241,8 +218,8 @@ class RunFolder:
             )
         except (ValueError, KeyError, TypeError, BilinkError) as error:
             raise RunError(f"{path} does not fit its graph: {error}") from None
-        data = converted(self.read_sections(), _WithGraph, str(self.path / "config.toml")).data
-        check_graph(self.path / "graph.safetensors", graph.fingerprint, data.fingerprint)
+        named = fingerprint_of(self.read_sections(), self._config)
+        check_graph(self.path / "graph.safetensors", graph.fingerprint, named)
         return graph
 
     def write_model(self, model: Model, graph: Graph, epochs: int | None = None) -> str:
@@ -362,18 +339,6 @@ class _Names:
 
 
 @dataclass(frozen=True)
-class _Fingerprint:
-    fingerprint: str
-
-
-@dataclass(frozen=True)
-class _WithGraph:
-    """The part of ``config.toml`` that names the graph of the run."""
-
-    data: _Fingerprint
-
-
-@dataclass(frozen=True)
 class _Suggestion:
     name: str
     label: str
@@ -400,83 +365,3 @@ class _Doubts:
 
     graph: str
     doubts: list[_Doubt]
-
-
-class _Data(msgspec.Struct, forbid_unknown_fields=True):
-    """The section ``data`` of a config: the arguments of ``load_graph``, and a fingerprint."""
-
-    source: str
-    fingerprint: str
-    columns: str | None = None
-    separator: str | None = None
-    header: bool | None = None
-    seed: int = 0
-    fractions: tuple[float, float, float] = FRACTIONS
-    name: str | None = None
-
-
-@dataclass(frozen=True)
-class _ModelSection:
-    name: str
-    dim: int
-
-
-@dataclass(frozen=True)
-class _TrainedSections:
-    """What stands in the ``config.toml`` of a trained run."""
-
-    data: dict[str, Any]
-    model: _ModelSection
-    training: dict[str, Any]
-    made: dict[str, Any] | None = None
-
-
-def read_config_file(path: Path) -> RunConfig:
-    """The config of a trained run in a ``config.toml``, which somebody may have edited."""
-    return _run_config(_read_sections(path), path)
-
-
-def _run_config(sections: dict[str, Any], path: Path) -> RunConfig:
-    if "ensemble" in sections or "paths" in sections:
-        ensemble = "ensemble" in sections
-        kind = "an ensemble, which was fitted" if ensemble else "rules, which were mined"
-        raise RunError(f"{path} is of {kind} and not trained")
-    found = converted(sections, _TrainedSections, str(path))
-    source = read_source(found.data, path)
-    try:
-        training = read_config(found.training)
-    except ConfigError as error:
-        raise RunError(f"{path}: {error}") from None
-    return RunConfig(
-        data=source,
-        fingerprint=found.data["fingerprint"],
-        model=found.model.name,
-        dim=found.model.dim,
-        training=training,
-        made=found.made,
-    )
-
-
-def read_source(data: Any, path: Path) -> dict[str, Any]:
-    """The arguments of ``load_graph`` in the section ``data`` of a config."""
-    converted(data, _Data, f"{path}: [data]")
-    return {key: value for key, value in data.items() if key != "fingerprint"}
-
-
-def _read_sections(path: Path) -> dict[str, Any]:
-    data = read_toml(path, dict[str, Any])
-    version = converted(data.get("version"), int, f"{path}: version")
-    if version != VERSION:
-        raise RunError(
-            f"{path} has version {version} of the run format; this bilink reads version {VERSION}. "
-            "Upgrade bilink, or train the run again."
-        )
-    return data
-
-
-def _digest(sections: Mapping[str, Any]) -> str:
-    """A digest of what a run was made with; where its data lay makes no difference."""
-    plain = {key: value for key, value in sections.items() if key not in ("version", "bilink")}
-    data = plain.pop("data", None)
-    fingerprint = data.get("fingerprint") if isinstance(data, dict) else None
-    return digest_of({**plain, "fingerprint": fingerprint}).hexdigest()[:16]

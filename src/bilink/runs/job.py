@@ -19,7 +19,8 @@ from bilink.models.model import Model
 from bilink.models.registry import family
 from bilink.models.scorer import ModelScorer
 from bilink.paths.model import NAME as PATHS
-from bilink.runs.folder import RunConfig, RunFolder
+from bilink.runs.config import RunConfig
+from bilink.runs.folder import RunFolder
 from bilink.runs.paths import train_paths
 from bilink.runs.trained import TrainedRun, read_trained
 from bilink.training import estimate, presets

@@ -10,7 +10,8 @@ from bilink.data.graph import SPLITS, Graph
 from bilink.errors import ConfigError, RunError
 from bilink.models.model import Model
 from bilink.runs.combined import CombinedRun
-from bilink.runs.folder import RunConfig, RunFolder
+from bilink.runs.config import RunConfig
+from bilink.runs.folder import RunFolder
 from bilink.runs.loading import load
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun

@@ -24,7 +24,8 @@ from bilink.paths.model import NAME, PathModel, load_paths_and_digest, save_path
 from bilink.paths.rules import MiningConfig
 from bilink.paths.scorer import PathScorer, fixed_weights
 from bilink.queries.rules import RuleReader
-from bilink.runs.folder import RunFolder, read_source
+from bilink.runs.config import read_source
+from bilink.runs.folder import RunFolder
 from bilink.runs.run import Run
 
 Say = Callable[[str], None]

@@ -9,7 +9,8 @@ from bilink.data.graph import Graph
 from bilink.errors import RunError
 from bilink.models.model import Model
 from bilink.models.scorer import Scorer
-from bilink.runs.folder import RunConfig, RunFolder
+from bilink.runs.config import RunConfig
+from bilink.runs.folder import RunFolder
 from bilink.runs.run import Run
 from bilink.training.engine import Progress
 from bilink.training.loop import INTERRUPTED

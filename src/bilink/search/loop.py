@@ -34,6 +34,7 @@ from bilink.training.loop import INTERRUPTED
 
 VERSION = 1
 BEST = "best"
+HISTORIES = "histories"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def search(
             if run.stopped == INTERRUPTED:
                 run = None
             elif run.calibration is None:
-                run.calibrate_if_possible()
+                with RunFolder(folder / BEST).locked():  # what a killed process left goes
+                    run.calibrate_if_possible()
         winner = validation_metrics(run) if run else None
         found = report.write(folder, graph, source, trials, winner)
     if not ranked and trials.ended() >= space.wanted:
@@ -145,6 +147,7 @@ def _opened(folder: Path, graph: Graph, space: Space, source: Mapping[str, Any])
     if foreign:
         raise RunError(f"{folder} holds something else than a search; choose another --out")
     with RunFolder(folder).locked():
+        RunFolder(folder / HISTORIES).remove_rests()
         if not path.exists():
             write_text(path, tomli_w.dumps(description))
         if _identity(read_toml(path, dict[str, Any])) != _identity(description):
@@ -220,7 +223,7 @@ class _Loop:
             return
         if event.value is None and not running.pruned:
             return  # interrupted: the trial stays open
-        path = self.folder / "histories" / f"{number:04}.jsonl"
+        path = self.folder / HISTORIES / f"{number:04}.jsonl"
         path.parent.mkdir(exist_ok=True)
         write_text(path, "".join(json.dumps(record) + "\n" for record in history))
         if running.pruned:

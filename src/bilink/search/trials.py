@@ -181,9 +181,14 @@ class Trials:
         reported = self.study.get_trials(deepcopy=False)[number].last_step or 0
         if share < reported:
             return False  # it got further than this before it was interrupted
+        pruned_at = trial.user_attrs.get("pruned_at")  # the pruner decides once for each step
+        if share == reported and pruned_at == share:
+            return True
         if share > reported:
             trial.report(self._sign * record["validation_mrr"], share)
-        return trial.should_prune()
+        if pruned := trial.should_prune():
+            trial.set_user_attr("pruned_at", share)
+        return pruned
 
     def note_loss(self, number: int, cause: str) -> int:
         """Note that the trial's worker died; returns how often that has happened now."""
