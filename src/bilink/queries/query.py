@@ -127,7 +127,7 @@ class Answering:
         entities, relations = self.graph.entities, self.graph.relations
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
-        search = {"memory": memory, "progress": progress, "stop": stop}
+        search: dict[str, Any] = {"memory": memory, "progress": progress, "stop": stop}
         return self.query_ids(
             h, r, t, k=k, new=new, only=only, any_entity=any_entity, missing=missing, **search
         )
@@ -342,7 +342,7 @@ class Answering:
             leave_out.append(np.flatnonzero(others))
         return np.concatenate([facts[:0], *leave_out]), left_out
 
-    def _judged(self, triples: np.ndarray, missing: float) -> tuple[np.ndarray, np.ndarray]:
+    def _judged(self, triples: np.ndarray, missing: float | None) -> tuple[np.ndarray, np.ndarray]:
         """The log-odds that order triples, and their probabilities; NaN without either."""
         if self.judge is None or not len(triples):
             return np.full(len(triples), np.nan), np.full(len(triples), np.nan)
