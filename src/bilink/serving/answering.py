@@ -48,6 +48,7 @@ class Server:
 
     def __init__(self, runs: Runs, quick: WorkerPool):
         self.runs, self.quick = runs, quick
+        self.review = False  # whether decisions may be made
         self.batch = WorkerPool("batch", workers=1, waiting=8, seconds=120)
         self.compare = WorkerPool("compare", workers=1, waiting=32, seconds=30)
         self.pairs = WorkerPool("pairs", workers=1, waiting=8, seconds=60)

@@ -329,7 +329,8 @@ def _add_runs(router: APIRouter, server: Server) -> None:
     @router.get("/info", response_model=schema.Info, tags=tags)
     async def info(request: Request, run: RunNumber = None) -> Response:
         """The run and its graph in a few words, and which runs there are."""
-        return await server.answer(request, server.quick, None, server.runs.info, run)
+        work = server.runs.info
+        return await server.answer(request, server.quick, None, work, run, server.review)
 
     @router.get("/weights", response_model=schema.AllWeights, tags=tags)
     async def weights(request: Request, run: RunNumber = None) -> Response:

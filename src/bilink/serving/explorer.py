@@ -288,11 +288,12 @@ class Explorer:
         How many of one relation there may be depends on how many there are in all, so the first of
         many are not the same as the best few.
         """
-        shown: set[Answer] = set()
+        shown: set[tuple[str, str, str]] = set()
         for end in range(offset % k or k, offset + k + 1, k):
             found = self._found_pairs(None, end, options)
-            page = [row for row in found if replace(row, rank=0) not in shown][: end - len(shown)]
-            shown |= {replace(row, rank=0) for row in page}
+            left = [row for row in found if (row.head, row.relation, row.tail) not in shown]
+            page = left[: end - len(shown)]
+            shown |= {(row.head, row.relation, row.tail) for row in page}
         return self._page_of_pairs(found, page, offset, offset + k - 1)
 
     def _page_of_pairs(

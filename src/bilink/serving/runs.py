@@ -9,7 +9,7 @@ from bilink.serving.explorer import Decisions, Explorer
 from bilink.serving.failures import UnknownName
 from bilink.serving.pools import Background
 
-COMPARED = 100  # answers of each run, at least, among which those of the others are looked for
+COMPARED = 100  # answers of each run behind its best that are ranked, too
 
 Row = dict[str, Any]
 Names = tuple[str, str, str]  # of a triple
@@ -96,7 +96,11 @@ class Runs:
         unknown: Exception | None = None
         for number, explorer in self:
             try:
-                answers = explorer.ask(head, relation, tail, k=max(k, COMPARED), **options)
+                answers = explorer.ask(head, relation, tail, k=k, **options)
+                if answers["more"]:
+                    behind = {"k": COMPARED, "offset": k, **options}
+                    behind = explorer.ask(head, relation, tail, **behind)
+                    answers["answers"] += behind["answers"]
             except DataError as error:
                 unknown = unknown or error
                 continue
