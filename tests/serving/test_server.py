@@ -276,9 +276,9 @@ def test_numbers_are_finite_or_an_error(bad):
 
 
 def test_no_answer_holds_a_number_that_json_has_not(run, monkeypatch):
-    monkeypatch.setattr(Explorer, "info", lambda self: {"entities": float("nan")})
+    monkeypatch.setattr(Explorer, "weights", lambda self: {"members": float("nan")})
     client = TestClient(make_app(run), HOME, raise_server_exceptions=False)
-    found = client.get("/api/info")
+    found = client.get("/api/weights")
     assert found.status_code == 400
     assert "not finite" in found.json()["error"]
 
