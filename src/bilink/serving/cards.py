@@ -80,8 +80,12 @@ class RelationCards:
         self._asked: set[tuple[int, bool]] = set()  # parts that the background knows of
 
     def prepare(self, order: list[int]) -> None:
-        """Have the cards made in the background, those of the first relations first."""
-        for part in [self._related, *(self._theories[r] for r in order[:PREPARED]), self._judged]:
+        """Have the cards made in the background, those of the first relations first.
+
+        Reliability takes all cores for a while, so it waits until someone looks at a card.
+        """
+        self._background.add(lambda: self._statistics)
+        for part in [self._related, *(self._theories[r] for r in order[:PREPARED])]:
             self._ask_for(part)
 
     def _ask_for(self, part: Part, first: bool = False) -> None:

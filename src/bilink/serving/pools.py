@@ -1,7 +1,6 @@
 """Threads beside the event loop: pools with short queues, and one thread for what can wait."""
 
 import asyncio
-import os
 import threading
 import time
 from collections import deque
@@ -62,9 +61,11 @@ class WorkerPool:
 
 
 class Background:
-    """One thread of low priority, for what is prepared before anybody asks for it.
+    """One thread, for what is prepared before anybody asks for it.
 
-    Between two pieces of work it waits while callers are being answered, but not for ever.
+    Between two pieces of work it waits while callers are being answered, but not for ever.  It has
+    the priority of all threads: a thread that waits for a processor while it holds the lock of the
+    interpreter would keep all others waiting.
     """
 
     QUIET = 0.2  # seconds since the last question after which nobody is kept waiting
@@ -94,8 +95,6 @@ class Background:
             self._changed.notify()
 
     def _loop(self) -> None:
-        with suppress(AttributeError, OSError):  # a thread has its own priority only on Linux
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while (work := self._next()) is not None:
             self._wait_for_quiet()
             with suppress(Exception):  # whoever asks for it will meet the same error, and say it
