@@ -55,7 +55,7 @@ def questions(run, limit=20_000):
     pairs = np.random.default_rng(0).permutation(pairs)[:limit]
     names, verbs = graph.entities.names, graph.relations.names
     rows = [{"head": names[h], "relation": verbs[r], "k": 10} for h, r in pairs.tolist()]
-    return [f"/api/query?{urlencode(row)}" for row in rows], graph
+    return [f"/api/v1/query?{urlencode(row)}" for row in rows], graph
 
 
 def start(run):
@@ -66,7 +66,7 @@ def start(run):
     assert address, "the server did not start"
     for _ in range(100):
         try:
-            urllib.request.urlopen(address[0] + "/api/info", timeout=5).read()
+            urllib.request.urlopen(address[0] + "/api/v1/info", timeout=5).read()
             return server, address[0]
         except OSError:
             time.sleep(0.1)

@@ -9,7 +9,7 @@ from bilink.cli.output import say
 
 
 def serve(
-    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")],
     host: Annotated[
         str, typer.Option(help="The address to listen on; any but this machine needs a token.")
     ] = "127.0.0.1",
@@ -27,11 +27,14 @@ def serve(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Explore a run in the browser, or ask it over HTTP.
+    """Explore runs in the browser, or ask them over HTTP.
+
+    Several runs can be compared; the first one answers where none is named.
 
     For example:
 
     - `bilink serve runs/first --open`
+    - `bilink serve runs/complex runs/distmult`
     """
     import webbrowser
 
@@ -47,4 +50,4 @@ def serve(
         if open_page:
             webbrowser.open(address)
 
-    start(run, host=host, port=port, token=secret, ready=ready)
+    start(*runs, host=host, port=port, token=secret, ready=ready)

@@ -101,7 +101,7 @@ class _SearchIndex:
     """Normalised texts, sorted, and joined to one string that ``str.find`` can search."""
 
     def __init__(self, texts: Iterable[tuple[str, int]]):
-        entries = sorted((_plain(text), i) for text, i in texts)
+        entries = sorted((plain(text), i) for text, i in texts)
         self._texts = [text for text, _ in entries]
         self._ids = np.array([i for _, i in entries], dtype=np.int64)
         self._whole = "".join(f"\n {text}" for text in self._texts) + "\n"
@@ -111,7 +111,7 @@ class _SearchIndex:
     def search(self, text: str, k: int, weights: np.ndarray | None) -> list[int]:
         """The ids of the ``k`` best texts that contain ``text``."""
         found: dict[int, None] = {}  # a set that keeps its order
-        for places in self._places(_plain(text)):
+        for places in self._places(plain(text)):
             ids = self._ids[places]
             if weights is not None:
                 ids = ids[np.argsort(-weights[ids], kind="stable")]
@@ -140,7 +140,7 @@ class _SearchIndex:
         return np.array(places, dtype=np.int64)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Lower case, no accents, and a space for each run of other than letters and digits."""
     letters = text.casefold()
     if not letters.isascii():

@@ -251,10 +251,15 @@ def top_candidates(
     differ in the last digit; ranks settle that, and a list of answers need not.
     """
     row = scorer.scores(side, np.array([given]), np.array([relation]))[0]
+    return best_of_row(row, k, exclude)
+
+
+def best_of_row(row: np.ndarray, k: int, exclude: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``top_candidates`` of one row of scores, which is changed."""
     row[exclude] = -np.inf
     k = max(0, min(k, int(np.count_nonzero(np.isfinite(row)))))
     if k == 0:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=scorer.dtype)
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=row.dtype)
     # All that reach the k-th score, so that ties are cut by id and not by chance.
     threshold = np.partition(row, len(row) - k)[len(row) - k]
     best = np.flatnonzero(row >= threshold)

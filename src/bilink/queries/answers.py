@@ -45,10 +45,12 @@ class Answers(Table):
         answers: list[Answer],
         missing: float | None = None,
         left_out: Sequence[LeftOut] = (),
+        more: bool = False,
     ):
         self.question = question
         self.missing = missing  # the share of facts thought missing; None without probabilities
         self.left_out = tuple(left_out)  # candidates that make no sense, without probabilities
+        self.more = more  # whether there are answers behind these, where that was looked at
         self._answers = answers
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The questions (h, r, ?), (?, r, t), (h, ?, t) and (?, r, ?), and the best new facts of all."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ from bilink.data.graph import COLUMNS, SPLITS, Graph
 from bilink.data.index import FactIndex, known_answers
 from bilink.errors import ConfigError
 from bilink.evaluation.probability import MISSING, Judge, check_missing
-from bilink.evaluation.ranks import top_candidates
+from bilink.evaluation.ranks import best_of_row
 from bilink.models.scorer import Scorer, Side
 from bilink.queries.answers import Answer, Answers, AnswerSets, Question, check_count
 from bilink.queries.fitting import Fitting, LeftOut, add_up
@@ -28,6 +29,33 @@ _PATTERNS = (
     "give a relation and either a head or a tail; or a relation alone, for pairs; or a head and a "
     "tail, for relations; or nothing, for new facts"
 )
+
+
+@dataclass(frozen=True)
+class Page:
+    """The part of a list of answers that is wanted: ``k`` of them behind the first ``offset``."""
+
+    k: int
+    offset: int = 0
+
+    @property
+    def end(self) -> int:
+        """How many answers it takes to fill all pages up to this one."""
+        return self.offset + self.k
+
+    def places(self, odds: np.ndarray) -> np.ndarray:
+        """Which candidates are on the page, given their odds (or NaN) in the order of their scores.
+
+        A page takes the best by odds of those candidates that it would judge if it were the last
+        one, and that no page before it has: so none is on two pages, and none is passed over.
+        """
+        shown = np.zeros(len(odds), dtype=bool)
+        page, filled = np.empty(0, dtype=np.int64), 0
+        for end in range(self.offset % self.k or self.k, self.end + 1, self.k):
+            left = np.flatnonzero(~shown[: end + MORE])
+            page = left[np.argsort(-odds[left], kind="stable")[: end - filled]]
+            shown[page], filled = True, end
+        return page
 
 
 class Answering:
@@ -99,7 +127,7 @@ class Answering:
         entities, relations = self.graph.entities, self.graph.relations
         h, t = (None if name is None else entities.find(name) for name in (head, tail))
         r = None if relation is None else relations.find(relation)
-        search = {"memory": memory, "progress": progress, "stop": stop}
+        search: dict[str, Any] = {"memory": memory, "progress": progress, "stop": stop}
         return self.query_ids(
             h, r, t, k=k, new=new, only=only, any_entity=any_entity, missing=missing, **search
         )
@@ -115,28 +143,56 @@ class Answering:
         only: Only | None = None,
         any_entity: bool = False,
         missing: float | None = None,
+        offset: int = 0,
         **search: Any,
     ) -> Answers:
-        """``query`` for ids in place of names."""
+        """``query`` for ids in place of names.
+
+        ``offset`` answers are passed over, where entities or relations are asked for.
+        """
         check_count(k)
         missing = check_missing(MISSING if missing is None else missing)
-        limit: Limit = only
-        if only is None and not any_entity and self.judge is None:
-            limit = self._fitting
+        limit, page = self._limit(only, any_entity), Page(k, offset)
         match h, r, t:
             case int(), int(), None:
-                return self._entities("tail", h, r, k, new, limit, missing)
+                return self._entities("tail", np.array([[h, r]]), page, new, limit, missing)[0]
             case None, int(), int():
-                return self._entities("head", t, r, k, new, limit, missing)
+                return self._entities("head", np.array([[t, r]]), page, new, limit, missing)[0]
             case None, int(), None:
                 return self._pairs(r, k, new, limit, missing, search)
             case int(), None, int():
                 if only is not None:
                     raise ConfigError("only limits entities, but this question asks for a relation")
-                return self._relations(h, t, k, new, missing)
+                return self._relations(h, t, page, new, missing)
             case None, None, None if new:
                 return self._new_facts(k, limit, missing, search)
         raise ConfigError(_PATTERNS)
+
+    def query_block(
+        self,
+        side: Side,
+        asked: np.ndarray,
+        *,
+        k: int = 10,
+        new: bool = False,
+        only: Only | None = None,
+        any_entity: bool = False,
+        missing: float | None = None,
+        offset: int = 0,
+    ) -> list[Answers]:
+        """``query_ids`` for many questions after the same ``side``, in a fraction of the time.
+
+        Each row of ``asked`` is (entity, relation).
+        """
+        check_count(k)
+        missing = check_missing(MISSING if missing is None else missing)
+        limit = self._limit(only, any_entity)
+        return self._entities(side, asked, Page(k, offset), new, limit, missing)
+
+    def _limit(self, only: Only | None, any_entity: bool) -> Limit:
+        if only is None and not any_entity and self.judge is None:
+            return self._fitting
+        return only
 
     def query_all(
         self,
@@ -230,8 +286,47 @@ class Answering:
         return most_probable(self.judge, relations, wanted)
 
     def _entities(
-        self, side: Side, given: int, r: int, k: int, new: bool, limit: Limit, missing: float
-    ) -> Answers:
+        self, side: Side, asked: np.ndarray, page: Page, new: bool, limit: Limit, missing: float
+    ) -> list[Answers]:
+        """The answers to each question (entity, relation) after the same side."""
+        count = page.end + (1 if self.judge is None else MORE)
+        found: list[tuple[np.ndarray, np.ndarray, list[LeftOut]]] = []
+        for part, rows in self.scorer.blocks(side, *asked.T):
+            for row, (given, r) in zip(rows, asked[part].tolist(), strict=True):
+                exclude, left_out = self._excluded(side, given, r, new, limit)
+                ids, scores = best_of_row(row, count, exclude)
+                triples = np.empty((len(ids), 3), dtype=np.int64)
+                triples[:] = (given, r, given)
+                triples[:, COLUMNS[side][1]] = ids
+                found.append((triples, scores, left_out))
+        judged = self._judged(np.concatenate([triples for triples, _, _ in found]), missing)
+        answers, start = [], 0
+        for (given, r), (triples, scores, left_out) in zip(asked.tolist(), found, strict=True):
+            odds, chances = (each[start : start + len(triples)] for each in judged)
+            start += len(triples)
+            best = page.places(odds)
+            entity, relation = self._shown(given, r)
+            question, label = f"({entity}, {relation}, ?)", _tail
+            if side == "head":
+                question, label = f"(?, {relation}, {entity})", _head
+            table = self._answers(
+                question,
+                triples[best],
+                scores[best],
+                label,
+                missing,
+                left_out,
+                chances=chances[best],
+                offset=page.offset,
+                more=len(triples) > page.end,
+            )
+            answers.append(table)
+        return answers
+
+    def _excluded(
+        self, side: Side, given: int, r: int, new: bool, limit: Limit
+    ) -> tuple[np.ndarray, list[LeftOut]]:
+        """The entities that may not be answers, and how many of them make no sense."""
         facts = self.known[side].of_query(given, r)
         leave_out = [facts] if new else []
         if r not in self.graph.reflexive_relations:
@@ -245,40 +340,38 @@ class Answering:
             others = np.ones(len(self.graph.entities), dtype=bool)
             others[self._chosen(limit, side, r)] = False
             leave_out.append(np.flatnonzero(others))
-        exclude = np.concatenate([facts[:0], *leave_out])
-        count = k if self.judge is None else k + MORE
-        ids, scores = top_candidates(self.scorer, side, given, r, count, exclude)
-        triples = np.empty((len(ids), 3), dtype=np.int64)
-        triples[:] = (given, r, given)
-        triples[:, COLUMNS[side][1]] = ids
-        triples, scores = self._ordered(triples, scores, k, missing)
-        entity, relation = self._shown(given, r)
-        question, label = f"({entity}, {relation}, ?)", _tail
-        if side == "head":
-            question, label = f"(?, {relation}, {entity})", _head
-        return self._answers(question, triples, scores, label, missing, left_out)
+        return np.concatenate([facts[:0], *leave_out]), left_out
 
-    def _ordered(
-        self, triples: np.ndarray, scores: np.ndarray, k: int, missing: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The ``k`` best, by all evidence where there are probabilities, else as they are."""
+    def _judged(self, triples: np.ndarray, missing: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """The log-odds that order triples, and their probabilities; NaN without either."""
         if self.judge is None or not len(triples):
-            return triples[:k], scores[:k]
-        odds, _ = self.judge(triples, missing)
-        best = np.argsort(-odds, kind="stable")[:k]
-        return triples[best], scores[best]
+            return np.full(len(triples), np.nan), np.full(len(triples), np.nan)
+        odds, chances = self.judge(triples, missing)
+        return odds, np.where(self._trained.holds(triples), np.nan, chances)
 
-    def _relations(self, h: int, t: int, k: int, new: bool, missing: float) -> Answers:
+    def _relations(self, h: int, t: int, page: Page, new: bool, missing: float) -> Answers:
         n = len(self.graph.relations)
         triples = np.stack([np.full(n, h), np.arange(n), np.full(n, t)], axis=1)
         if new:
             triples = triples[~self.known.holds(triples)]
         scores = self.scorer.score(triples)
         best = np.argsort(-scores, kind="stable")
-        best = best[: k if self.judge is None else max(RELATIONS, k)]
-        triples, scores = self._ordered(triples[best], scores[best], k, missing)
+        if self.judge is not None:
+            best = best[: max(RELATIONS, page.end + 1)]
+        odds, chances = self._judged(triples[best], missing)
+        order = np.argsort(-odds, kind="stable")[page.offset : page.end]
+        more, best, chances = len(best) > page.end, best[order], chances[order]
         names = [printable(self.graph.entities.label(i)) for i in (h, t)]
-        return self._answers(f"({names[0]}, ?, {names[1]})", triples, scores, _relation, missing)
+        return self._answers(
+            f"({names[0]}, ?, {names[1]})",
+            triples[best],
+            scores[best],
+            _relation,
+            missing,
+            chances=chances,
+            offset=page.offset,
+            more=more,
+        )
 
     def _pairs(
         self,
@@ -370,10 +463,16 @@ class Answering:
         label: Callable[[str, str, str], str],
         missing: float,
         left_out: Iterable[LeftOut] = (),
+        *,
+        chances: np.ndarray | None = None,
+        offset: int = 0,
+        more: bool = False,
     ) -> Answers:
         """The table of the answers: the one place where names, marks and probabilities are set."""
         entities, relations = self.graph.entities, self.graph.relations
-        chances = self.chances(triples, missing)
+        if chances is None:
+            _, chances = self._judged(triples, missing)
+        shown = _or_none(chances)
         known = self.known.holds(triples).tolist()
         answers = [
             Answer(
@@ -382,8 +481,8 @@ class Answering:
                 tail=entities.names[t],
                 label=label(entities.label(h), relations.label(r), entities.label(t)),
                 score=score,
-                probability=chances[i],
-                rank=i + 1,
+                probability=shown[i],
+                rank=offset + i + 1,
                 known=known[i],
             )
             for i, ((h, r, t), score) in enumerate(
@@ -391,7 +490,7 @@ class Answering:
             )
         ]
         share = missing if self.judge is not None else None
-        return Answers(question, answers, share, add_up(left_out))
+        return Answers(question, answers, share, add_up(left_out), more)
 
     def chances(self, triples: np.ndarray, missing: float | None = None) -> list[float | None]:
         """How likely each triple of ids is true; None for what the model was trained on.
@@ -399,14 +498,11 @@ class Answering:
         A model that has seen a fact cannot judge it; ``bilink audit`` does.
         """
         triples = np.asarray(triples).reshape(-1, 3)
-        if self.judge is None or not len(triples):
-            return [None] * len(triples)
-        _, found = self.judge(triples, missing)
-        seen = self._trained.holds(triples)
-        return [
-            None if trained else chance
-            for trained, chance in zip(seen.tolist(), found.tolist(), strict=True)
-        ]
+        return _or_none(self._judged(triples, missing)[1])
+
+
+def _or_none(chances: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(chance) else chance for chance in chances.tolist()]
 
 
 class _Best:

@@ -1,36 +1,67 @@
-"""The HTTP application: each endpoint parses a request and has the explorer answer it."""
+"""The HTTP application: each endpoint parses a request and has an explorer answer it."""
 
-import asyncio
-import json
 import os
-import threading
-from collections.abc import AsyncIterator, Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from importlib import resources
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 import bilink
-from bilink.errors import BilinkError, DataError, QueryStopped, TrainingError
 from bilink.runs.run import Run
 from bilink.serving import schema
-from bilink.serving.cards import NOT_FINITE
-from bilink.serving.explorer import Explorer
+from bilink.serving.answering import Json, Server, add_files
+from bilink.serving.batch import answer_batch
+from bilink.serving.explorer import Decisions
+from bilink.serving.failures import CODES, describe, kinds
 from bilink.serving.guard import Guard
+from bilink.serving.pools import BusyError, SlowError, WorkerPool
+from bilink.serving.runs import Runs
 
-P = ParamSpec("P")
-R = TypeVar("R")
-Text = Annotated[str, Query(min_length=1, max_length=500)]
-OptionalText = Annotated[str | None, Query(min_length=1, max_length=500)]
-Typed = Annotated[str, Query(max_length=500)]
-Count = Annotated[int, Query(ge=1, le=schema.MAX_K)]
-Size = Annotated[int, Query(ge=1, le=100)]
+__all__ = ["BusyError", "SlowError", "WorkerPool", "make_app"]
+
+BATCH_SECONDS = 100.0
+CARD_SECONDS = 0.7  # for which the card of a relation is waited for
+_OLD_CARD_SECONDS = 30.0  # the same under the old path, which promised a whole card
+
+
+def _name(text: str, example: str) -> Any:
+    return Query(min_length=1, max_length=500, description=text, examples=[example])
+
+
+_HEAD = "The head: a name, or an unambiguous label, in any case."
+_RELATION = "The relation: a name, or an unambiguous label, in any case."
+_TAIL = "The tail: a name, or an unambiguous label, in any case."
+Head = Annotated[str, _name(_HEAD, "Chile")]
+Relation = Annotated[str, _name(_RELATION, "official language")]
+Tail = Annotated[str, _name(_TAIL, "Spanish")]
+MaybeHead = Annotated[str | None, _name(_HEAD, "Chile")]
+MaybeRelation = Annotated[str | None, _name(_RELATION, "official language")]
+MaybeTail = Annotated[str | None, _name(_TAIL, "Spanish")]
+EntityName = Annotated[str, _name("The entity: a name, or an unambiguous label.", "Chile")]
+Typed = Annotated[
+    str, Query(max_length=500, description="What was typed so far.", examples=["austrla"])
+]
+Count = Annotated[int, Query(ge=1, le=schema.MAX_K, description="How many rows.")]
+Size = Annotated[int, Query(ge=1, le=100, description="How many.")]
+Offset = Annotated[
+    int, Query(ge=0, le=schema.MAX_OFFSET, description="How many rows of earlier pages to skip.")
+]
+FarOffset = Annotated[
+    int, Query(ge=0, le=2**31, description="How many rows of earlier pages to skip.")
+]
+New = Annotated[bool, Query(description="Leave out facts that the graph holds.")]
+Seen = Annotated[
+    bool, Query(description="Only entities that training has in that position of the relation.")
+]
+AnyEntity = Annotated[
+    bool, Query(description="Without probabilities: also candidates that make no sense.")
+]
 Missing = Annotated[  # the library checks it
     float | None,
     Query(
@@ -38,246 +69,301 @@ Missing = Annotated[  # the library checks it
         json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
     ),
 ]
+RunNumber = Annotated[
+    str | None,
+    Query(max_length=20, description="Which run, as info lists them; the first without it."),
+]
 
-_KINDS = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.Error, "description": text}
     for status, text in {
         400: "The question makes no sense.",
+        401: "A token is needed: Authorization: Bearer TOKEN.",
+        403: "This caller, or this server, may not do that.",
         404: "A name is unknown.",
+        413: "The body is too long.",
         422: "A parameter is out of range.",
         503: "The server is busy.",
         504: "The answer took too long.",
     }.items()
 }
-
-
-class BusyError(Exception):
-    """The queue of a worker pool is full."""
-
-
-class SlowError(Exception):
-    """Work took longer than its worker pool allows."""
-
-
-class WorkerPool:
-    """A few threads beside the event loop, and a queue of limited length before them.
-
-    A caller gives up on work that is too slow, but the work counts until it has ended, so that
-    impatient callers cannot pile it up.
-    """
-
-    def __init__(self, name: str, *, workers: int, waiting: int, seconds: float):
-        self._name, self._workers = name, workers
-        self._threads: ThreadPoolExecutor | None = None  # until there is work, and after ``close``
-        self._free = threading.BoundedSemaphore(workers + waiting)
-        self.seconds = seconds
-
-    async def run(self, work: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-        """Do the work on one of the threads."""
-        if not self._free.acquire(blocking=False):
-            raise BusyError
-        try:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._workers, f"bilink-{self._name}")
-            job = self._threads.submit(work, *args, **options)
-        except BaseException:
-            self._free.release()
-            raise
-        job.add_done_callback(lambda _: self._free.release())
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(job), self.seconds)
-        except TimeoutError:
-            raise SlowError from None
-
-    def close(self) -> None:
-        """Drop what waits, and end the threads when they are done."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None
-
-
-class Json(JSONResponse):
-    """JSON in ASCII, which can express any name, even one that is not valid Unicode."""
-
-    def render(self, content: Any) -> bytes:
-        """Encode ``content``; numbers that are not finite are an error."""
-        try:
-            return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
-        except ValueError:
-            raise TrainingError(NOT_FINITE) from None
+_TAGS = [
+    {"name": "questions", "description": "What is true, how likely, and why."},
+    {"name": "graph", "description": "Names, entities and relations."},
+    {"name": "run", "description": "The runs of the server as a whole."},
+]
 
 
 def make_app(
-    run: Run, *, token: str | None = None, hosts: Collection[str] | None = None
+    run: Run | Sequence[Run],
+    *,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    decisions: Decisions | None = None,
+    extend: Callable[[APIRouter, Server], None] | None = None,
 ) -> ASGIApp:
-    """The ASGI application that answers for ``run``; see ``Guard`` for the other parameters."""
-    explorer = Explorer(run)
+    """The ASGI application that answers for one run or several.
+
+    ``decisions`` knows what people have decided about triples; ``extend`` may add endpoints.  See
+    ``Guard`` for the other parameters.
+    """
     cores = os.cpu_count() or 1
     quick = WorkerPool("quick", workers=min(4, cores), waiting=256, seconds=10)
-    slow = WorkerPool("slow", workers=1, waiting=8, seconds=60)
+    runs = Runs(
+        [run] if isinstance(run, Run) else run,
+        decisions=decisions,
+        last_use=lambda: quick.last_use,
+    )
+    server = Server(runs, quick)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        runs.open()
         yield
-        quick.close()
-        slow.close()
+        server.close()
 
     app = FastAPI(
         title="bilink",
         description="Questions to a run, over HTTP.",
         version=bilink.__version__,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # served below, under several paths
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
+        openapi_tags=_TAGS,
         lifespan=lifespan,
-        responses=_ERRORS,
         default_response_class=Json,
+        generate_unique_id_function=lambda route: route.name,
     )
     _add_errors(app)
-    _add_page(app)
-    _add_questions(app, explorer, quick, slow)
-    _add_cards(app, explorer, quick, slow)
+    for prefix, seconds in (("/api/v1", CARD_SECONDS), ("/api", _OLD_CARD_SECONDS)):
+        router = APIRouter(prefix=prefix, responses=_ERRORS, default_response_class=Json)
+        _add_questions(router, server)
+        _add_graph(router, server, seconds)
+        _add_runs(router, server)
+        if extend is not None:
+            extend(router, server)
+        app.include_router(router, include_in_schema=prefix == "/api/v1")
+    add_files(app)
     return Guard(app, token=token, hosts=hosts)
 
 
-def _add_questions(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: WorkerPool) -> None:
-    @app.get("/api/info", response_model=schema.Info)
-    async def info() -> Response:
-        """The run and its graph in a few words."""
-        return Json(await quick.run(explorer.info))
+def _add_questions(router: APIRouter, server: Server) -> None:
+    tags: list[Any] = ["questions"]
 
-    @app.get("/api/search", response_model=schema.Matches)
-    async def search(
-        text: Typed = "", kind: Literal["entity", "relation"] = "entity", k: Size = 8
-    ) -> Response:
-        """Names that match what was typed so far."""
-        return Json(await quick.run(explorer.search, text, kind, k))
-
-    @app.get("/api/query", response_model=schema.Answers)
+    @router.get("/query", response_model=schema.Answers, tags=tags)
     async def query(
-        head: OptionalText = None,
-        relation: OptionalText = None,
-        tail: OptionalText = None,
+        request: Request,
+        head: MaybeHead = None,
+        relation: MaybeRelation = None,
+        tail: MaybeTail = None,
         k: Count = 10,
-        new: bool = False,
-        seen: bool = False,
-        any_entity: bool = False,
+        offset: Offset = 0,
+        new: New = False,
+        seen: Seen = False,
+        any_entity: AnyEntity = False,
         missing: Missing = None,
+        run: RunNumber = None,
     ) -> Response:
         """Ask (h, r, ?), (?, r, t), (h, ?, t), (?, r, ?), or for the most probable new facts.
 
-        ``new`` leaves out what the graph holds; without a relation and entities all answers are
-        new.  ``seen`` allows only entities that training has in that position of the relation.
-        Without probabilities, ``any_entity`` allows also those that make no sense.
+        Without a relation and entities all answers are new.
         """
         options: dict[str, Any] = {"k": k, "new": new, "seen": seen, "any_entity": any_entity}
-        options["missing"] = missing
-        if head is None and tail is None:
-            return Json(await slow.run(explorer.pairs, relation, **options))
-        return Json(await quick.run(explorer.query, head, relation, tail, **options))
+        options |= {"missing": missing, "offset": offset}
+        explorer = server.runs[run]
+        pool = server.pairs if head is None and tail is None else server.quick
+        return await server.answer(
+            request, pool, explorer, explorer.ask, head, relation, tail, **options
+        )
 
-    @app.post("/api/score", response_model=schema.Scores)
-    async def score(triples: schema.Triples, missing: Missing = None) -> Response:
-        """The scores and probabilities of up to 1,000 triples."""
-        return Json(await quick.run(explorer.score, triples.triples, missing))
+    @router.post("/queries", response_model=schema.Results, tags=tags)
+    async def query_batch(request: Request, questions: schema.Questions) -> Response:
+        """Answers to up to 1,000 questions with an entity; each has its own answers or error."""
+        rows = [question.model_dump() for question in questions.questions]
+        explorer = server.runs[questions.run]
 
-    @app.get("/api/explain", response_model=schema.Explanation)
-    async def explain(head: Text, relation: Text, tail: Text, missing: Missing = None) -> Response:
+        def answer() -> dict[str, Any]:
+            end = time.monotonic() + BATCH_SECONDS
+            return answer_batch(
+                explorer, rows, lambda: explorer.closing.is_set() or time.monotonic() > end
+            )
+
+        return await server.answer(request, server.batch, None, answer)
+
+    @router.post("/score", response_model=schema.Scores, tags=tags)
+    async def score(
+        request: Request,
+        triples: schema.Triples,
+        missing: Missing = None,
+        run: RunNumber = None,
+    ) -> Response:
+        """The scores and probabilities of up to 1,000 triples; each has its own or an error."""
+        work = server.runs[run].score
+        return await server.answer(request, server.quick, None, work, triples.triples, missing)
+
+    @router.get("/explain", response_model=schema.Explanation, tags=tags)
+    async def explain(
+        request: Request,
+        head: Head,
+        relation: Relation,
+        tail: Tail,
+        missing: Missing = None,
+        run: RunNumber = None,
+    ) -> Response:
         """Why the run thinks that a triple is true, or not."""
-        return Json(await slow.run(explorer.explain, head, relation, tail, missing))
+        explorer, names = server.runs[run], (head, relation, tail)
+        return await server.answer(
+            request, server.explain, explorer, explorer.explain, *names, missing
+        )
 
-
-def _add_cards(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: WorkerPool) -> None:
-    @app.get("/api/entity", response_model=schema.Entity)
-    async def entity(name: Text) -> Response:
-        """The facts of an entity, and those in doubt."""
-        return Json(await quick.run(explorer.entity, name))
-
-    @app.get("/api/neighbours", response_model=schema.Neighbours)
-    async def neighbours(name: Text, k: Size = 8) -> Response:
-        """The entities with the most similar vectors."""
-        return Json(await quick.run(explorer.neighbours, name, k))
-
-    @app.get("/api/neighbourhood", response_model=schema.Neighbourhood)
-    async def neighbourhood(name: Text, size: Size = 24) -> Response:
-        """A small graph around an entity."""
-        return Json(await quick.run(explorer.neighbourhood, name, size))
-
-    @app.get("/api/relation", response_model=schema.Relation)
-    async def relation(name: Text) -> Response:
-        """A relation in numbers."""
-        return Json(await slow.run(explorer.relation, name))
-
-    @app.get("/api/weights", response_model=schema.AllWeights)
-    async def weights() -> Response:
-        """Which share of the score each member of an ensemble carries."""
-        return Json(await slow.run(explorer.weights))
-
-    @app.get("/api/audit", response_model=schema.Audit)
-    async def audit(relation: OptionalText = None, k: Count = 50) -> Response:
+    @router.get("/audit", response_model=schema.Audit, tags=tags)
+    async def audit(
+        request: Request,
+        relation: MaybeRelation = None,
+        k: Count = 50,
+        offset: FarOffset = 0,
+        run: RunNumber = None,
+    ) -> Response:
         """The facts that look wrong, most doubtful first."""
-        return Json(await quick.run(explorer.audit, k, relation))
+        explorer = server.runs[run]
+        return await server.answer(
+            request, server.quick, explorer, explorer.audit, k, relation, offset
+        )
 
-    @app.get("/api/map", response_model=schema.MapOfEntities)
-    async def map(relation: OptionalText = None) -> Response:
+    @router.get("/compare", response_model=schema.Comparison, tags=tags)
+    async def compare(
+        request: Request,
+        head: MaybeHead = None,
+        relation: MaybeRelation = None,
+        tail: MaybeTail = None,
+        k: Annotated[int, Query(ge=1, le=100, description="How many answers of each run.")] = 10,
+        new: New = False,
+        seen: Seen = False,
+        any_entity: AnyEntity = False,
+        missing: Missing = None,
+    ) -> Response:
+        """What each run answers to a question; where they disagree most comes first."""
+        options = {"new": new, "seen": seen, "any_entity": any_entity, "missing": missing}
+        work = server.runs.compare
+        pool = server.pairs if head is None and tail is None else server.compare
+        return await server.answer(request, pool, None, work, head, relation, tail, k, **options)
+
+
+def _add_graph(router: APIRouter, server: Server, card_seconds: float) -> None:
+    tags: list[Any] = ["graph"]
+
+    @router.get("/search", response_model=schema.Matches, tags=tags)
+    async def search(
+        request: Request,
+        text: Typed = "",
+        kind: Annotated[
+            Literal["entity", "relation"], Query(description="What is looked for.")
+        ] = "entity",
+        k: Size = 8,
+        offset: Offset = 0,
+        run: RunNumber = None,
+    ) -> Response:
+        """Names that match what was typed so far, or nearly do."""
+        explorer = server.runs[run]
+        work, stays = explorer.search, explorer.has_close_names
+        return await server.answer(
+            request, server.quick, explorer if stays else None, work, text, kind, k, offset
+        )
+
+    @router.get("/entity", response_model=schema.Entity, tags=tags)
+    async def entity(request: Request, name: EntityName, run: RunNumber = None) -> Response:
+        """The facts of an entity, and those in doubt."""
+        explorer = server.runs[run]
+        return await server.answer(request, server.quick, explorer, explorer.entity, name)
+
+    @router.get("/facts", response_model=schema.Facts, tags=tags)
+    async def facts(
+        request: Request,
+        entity: EntityName,
+        relation: Relation,
+        side: Annotated[
+            Literal["head", "tail"], Query(description="Where the others stand in these facts.")
+        ] = "tail",
+        k: Count = 50,
+        offset: FarOffset = 0,
+        run: RunNumber = None,
+    ) -> Response:
+        """The others in the facts of an entity with one relation, the best connected first."""
+        explorer = server.runs[run]
+        return await server.answer(
+            request, server.quick, explorer, explorer.facts_of, entity, relation, side, k, offset
+        )
+
+    @router.get("/neighbours", response_model=schema.Neighbours, tags=tags)
+    async def neighbours(
+        request: Request, name: EntityName, k: Size = 8, run: RunNumber = None
+    ) -> Response:
+        """The entities with the most similar vectors."""
+        explorer = server.runs[run]
+        return await server.answer(request, server.quick, explorer, explorer.neighbours, name, k)
+
+    @router.get("/neighbourhood", response_model=schema.Neighbourhood, tags=tags)
+    async def neighbourhood(
+        request: Request, name: EntityName, size: Size = 24, run: RunNumber = None
+    ) -> Response:
+        """A small graph around an entity."""
+        explorer = server.runs[run]
+        return await server.answer(
+            request, server.quick, explorer, explorer.neighbourhood, name, size
+        )
+
+    @router.get("/relation", response_model=schema.Relation, tags=tags)
+    async def relation(
+        request: Request,
+        name: Annotated[str, _name(_RELATION, "official language")],
+        run: RunNumber = None,
+    ) -> Response:
+        """A relation in numbers; as long as it is pending, parts are missing."""
+        work = server.runs[run].relation
+        return await server.answer(request, server.cards, None, work, name, card_seconds)
+
+
+def _add_runs(router: APIRouter, server: Server) -> None:
+    tags: list[Any] = ["run"]
+
+    @router.get("/info", response_model=schema.Info, tags=tags)
+    async def info(request: Request, run: RunNumber = None) -> Response:
+        """The run and its graph in a few words, and which runs there are."""
+        work = server.runs.info
+        return await server.answer(request, server.quick, None, work, run, server.review)
+
+    @router.get("/weights", response_model=schema.AllWeights, tags=tags)
+    async def weights(request: Request, run: RunNumber = None) -> Response:
+        """Which share of the score each member of an ensemble carries."""
+        explorer = server.runs[run]
+        return await server.answer(request, server.cards, explorer, explorer.weights)
+
+    @router.get("/map", response_model=schema.MapOfEntities, tags=tags)
+    async def map(
+        request: Request, relation: MaybeRelation = None, run: RunNumber = None
+    ) -> Response:
         """Entities as points in the plane."""
-        return Json(await slow.run(explorer.map, relation))
-
-
-def _add_page(app: FastAPI) -> None:
-    """The files of the page, read once, so that no request path is looked up on the disk."""
-    for file in resources.files("bilink.serving").joinpath("page").iterdir():
-        suffix = "." + file.name.rpartition(".")[2]
-        if suffix in _KINDS:
-            path = "/" if file.name == "index.html" else f"/{file.name}"
-            _add_file(app, path, file.read_bytes(), f"{_KINDS[suffix]}; charset=utf-8")
-
-
-def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
-    async def send() -> Response:
-        return Response(content, headers={"content-type": kind})
-
-    app.get(path, include_in_schema=False)(send)
-
-
-# The status and the sentence of an error; None is what the error itself says.
-_FAILURES: dict[type[Exception], tuple[int, str | None]] = {
-    BilinkError: (400, None),
-    DataError: (404, None),
-    QueryStopped: (504, None),
-    SlowError: (504, "This took too long; ask again in a minute."),
-    BusyError: (
-        503,
-        "The server has more questions than it can answer now; ask again in a moment.",
-    ),
-    Exception: (500, "Something went wrong inside bilink; its console says what."),
-}
+        explorer = server.runs[run]
+        return await server.answer(request, server.map, explorer, explorer.map, relation)
 
 
 def _add_errors(app: FastAPI) -> None:
     async def failed(_: Request, error: Exception) -> Response:
-        kind = next(kind for kind in type(error).__mro__ if kind in _FAILURES)
-        status, sentence = _FAILURES[kind]
-        headers = {"retry-after": "1"} if kind is BusyError else None
-        return Json({"error": sentence or str(error)}, status, headers)
+        status, body = describe(error)
+        return Json(body, status, {"retry-after": "1"} if body["code"] == "busy" else None)
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"] if part not in ("query", "body"))
-        return Json({"error": f"{where or 'body'}: {first['msg']}"}, 422)
+        return Json({"error": f"{where or 'body'}: {first['msg']}", "code": "invalid"}, 422)
 
     async def http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return Json({"error": str(error.detail)}, error.status_code, error.headers)
+        code = CODES.get(error.status_code, "invalid")
+        return Json({"error": str(error.detail), "code": code}, error.status_code, error.headers)
 
-    for kind in _FAILURES:
+    for kind in kinds():
         app.add_exception_handler(kind, failed)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http_error)

@@ -1,13 +1,16 @@
 """What the page shows of a relation, and of the facts in doubt."""
 
 import math
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
 from bilink._text import printable
 from bilink.data.graph import SPLITS
-from bilink.data.statistics import RelatedRelations, related_relations, relation_statistics
+from bilink.data.statistics import related_relations, relation_statistics
 from bilink.errors import DataError, TrainingError
 from bilink.evaluation.probability import Asked, ask_test
 from bilink.evaluation.reliability import reliability
@@ -15,6 +18,7 @@ from bilink.models.scorer import SIDES
 from bilink.runs.audit import kept_doubts
 from bilink.runs.combined import CombinedRun
 from bilink.runs.run import Run
+from bilink.serving.pools import Background
 from bilink.theory.description import kept_bounds
 from bilink.theory.relations import RelationFacts, facts_of
 
@@ -22,6 +26,7 @@ NOT_FINITE = (
     "the model gives numbers that are not finite, which mean nothing; "
     "train it again with a smaller learning rate or more regularization"
 )
+PREPARED = 2000  # relations whose theory is prepared before anybody asks
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
 
 
@@ -34,30 +39,95 @@ def finite(value: float | None) -> float | None:
     return float(value)
 
 
+class Part:
+    """Something that takes long, computed once, by the background or by whoever is in a hurry."""
+
+    def __init__(self, compute: Callable[[], Any]):
+        self._compute = compute
+        self._done, self._lock = threading.Event(), threading.Lock()
+        self._value: Any = None
+        self._error: Exception | None = None
+
+    def __call__(self) -> Any:
+        """The value, computed now if need be; the same error each time it fails."""
+        with self._lock:
+            if not self._done.is_set():
+                try:
+                    self._value = self._compute()
+                except Exception as error:
+                    self._error = error
+                self._done.set()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def is_ready(self, seconds: float) -> bool:
+        """Whether it is computed, or will be within so many seconds."""
+        return self._done.wait(min(max(0.0, seconds), threading.TIMEOUT_MAX))
+
+
 class RelationCards:
-    """Statistics, theory and reliability of relations; what takes long is computed on demand."""
+    """Statistics, theory and reliability of relations; a background makes what takes long."""
 
-    def __init__(self, run: Run):
-        self._run, self._graph = run, run.graph
+    def __init__(self, run: Run, background: Background):
+        self._run, self._graph, self._background = run, run.graph, background
+        self._related = Part(lambda: related_relations(run.graph))
+        self._judged = Part(self._ask_test)
+        self._theories = [
+            Part(lambda r=r: self._theory(r))  # type: ignore[misc]
+            for r in range(len(run.graph.relations))
+        ]
+        self._asked: set[tuple[int, bool]] = set()  # parts that the background knows of
 
-    def card(self, r: int) -> dict[str, Any]:
-        """The card of relation ``r``; related relations are given by id."""
+    def prepare(self, order: list[int]) -> None:
+        """Have the cards made in the background, those of the first relations first.
+
+        Reliability takes all cores for a while, so it waits until someone looks at a card.
+        """
+        self._background.add(lambda: self._statistics)
+        for part in [self._related, *(self._theories[r] for r in order[:PREPARED])]:
+            self._ask_for(part)
+
+    def _ask_for(self, part: Part, first: bool = False) -> None:
+        if (id(part), first) not in self._asked:
+            self._asked.add((id(part), first))
+            self._background.add(part, first=first)
+
+    def card(self, r: int, seconds: float) -> dict[str, Any]:
+        """The card of relation ``r``; related relations are given by id.
+
+        What is not ready after so many seconds is left out, and the card is pending.
+        """
         statistics = self._statistics[r].items()
+        parts = {
+            "related": self._related,
+            "theory": self._theories[r],
+            "calibration": self._judged,
+        }
+        for part in reversed(parts.values()):
+            if not part.is_ready(0):
+                self._ask_for(part, first=part is not self._judged)
+        end = time.monotonic() + seconds
+        ready = {name: part.is_ready(end - time.monotonic()) for name, part in parts.items()}
         return {
             **{key: value for key, value in statistics if key not in ("id", "name")},
-            "related": [
-                {
-                    "id": pair.second if r == pair.first else pair.first,
-                    "kind": pair.kind,
-                    "shared": pair.shared,
-                }
-                for pair in self._related
-                if r in (pair.first, pair.second)
-            ],
-            "theory": self._theory(r),
-            "calibration": self._reliability(r),
+            "related": self._related_to(r) if ready["related"] else [],
+            "theory": self._theories[r]() if ready["theory"] else None,
+            "calibration": self._reliability(r) if ready["calibration"] else None,
             "weights": self.weights.get(self._graph.relations.names[r]),
+            "pending": not all(ready.values()),
         }
+
+    def _related_to(self, r: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": pair.second if r == pair.first else pair.first,
+                "kind": pair.kind,
+                "shared": pair.shared,
+            }
+            for pair in self._related()
+            if r in (pair.first, pair.second)
+        ]
 
     def _theory(self, r: int) -> dict[str, Any]:
         """Facts that a family of models must lose at any size; bounds if they were computed."""
@@ -73,13 +143,13 @@ class RelationCards:
 
     def _reliability(self, r: int) -> dict[str, Any] | None:
         """How often answers to questions of the test split are right, by their probability."""
-        if self._judged is None:
+        judged: Asked | None = self._judged()
+        if judged is None:
             return None
-        rows = self._judged.relations == r
+        rows = judged.relations == r
         bins = min(MOST_BINS, int(rows.sum()) // LEAST_IN_BIN)
         if bins < 2:
             return None
-        judged = self._judged
         found = reliability(judged.probabilities[rows], judged.right[rows], bins)
         return {
             "error": found.ece,
@@ -88,8 +158,7 @@ class RelationCards:
             "count": found.counts.tolist(),
         }
 
-    @cached_property
-    def _judged(self) -> Asked | None:
+    def _ask_test(self) -> Asked | None:
         """The best answers to the questions of the test split."""
         if self._run.judge is None:
             return None
@@ -105,10 +174,6 @@ class RelationCards:
     @cached_property
     def _statistics(self) -> list[dict[str, Any]]:
         return [asdict(row) for row in relation_statistics(self._graph)]
-
-    @cached_property
-    def _related(self) -> list[RelatedRelations]:
-        return related_relations(self._graph)
 
     @cached_property
     def members(self) -> list[str]:

@@ -20,7 +20,9 @@ MOST, LEAST = 4000, 16  # connections
 ACCEPTED_AT_ONCE = 64  # at most, before the first of them is looked at
 QUEUE = 4096  # of connections that wait to be accepted; the system may allow fewer
 
-_SENTENCE = json.dumps({"error": "The server is busy with other callers; ask again in a moment."})
+_SENTENCE = json.dumps(
+    {"error": "The server is busy with other callers; ask again in a moment.", "code": "busy"}
+)
 _FULL = (
     "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
     f"connection: close\r\ncontent-length: {len(_SENTENCE)}\r\n\r\n{_SENTENCE}"

@@ -1,9 +1,13 @@
 """What the server answers about a run, as plain dictionaries ready for JSON."""
 
+import math
+import secrets
+import threading
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,14 +15,17 @@ import bilink
 from bilink._text import printable
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import known_answers
-from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, QueryStopped
 from bilink.evaluation.probability import MISSING, check_missing
+from bilink.queries.answers import Answer, Answers
 from bilink.queries.explain import Fact, Support
 from bilink.queries.rules import Rule
 from bilink.runs.run import Run
 from bilink.serving.cards import RelationCards, doubts_of, finite
 from bilink.serving.drawing import Map, directions, draw_map
+from bilink.serving.failures import describe
+from bilink.serving.names import Names
+from bilink.serving.pools import Background
 
 LONGEST_SEARCH = 120.0  # seconds
 SHOWN = 24  # facts of an entity that are shown for each relation and direction
@@ -54,6 +61,11 @@ class Facts:
         index = self._known["head" if side == "tail" else "tail"]  # this side is given there
         rows = np.flatnonzero(index.keys % self._n_relations == relation)
         return index.keys[rows] // self._n_relations, np.diff(index.offsets)[rows]
+
+    def group(self, entity: int, relation: int, side: str) -> np.ndarray:
+        """The entities on ``side`` of an entity's facts with a relation, as ``groups`` has them."""
+        others = self._known[side].of_query(entity, relation)
+        return others[np.lexsort((others, -self.degrees[others]))]
 
     def groups(self, entity: int) -> list[Group]:
         """The entities that an entity has facts with, in groups, the largest first.
@@ -99,50 +111,53 @@ class Facts:
         return relations, index.answers[offsets[0] : offsets[-1]]
 
 
-@dataclass(frozen=True, eq=False)
-class Names:
-    """Entities or relations as people type and read them."""
+class Decisions(Protocol):
+    """What people have decided about triples; see ``bilink.serving.review``."""
 
-    vocabulary: Vocabulary
-    facts: np.ndarray  # how many each id has
+    version: int  # another one after each change
 
-    def search(self, text: str, k: int) -> list[int]:
-        """The ids of the ``k`` best matches of ``text``; those with many facts come first."""
-        return self.vocabulary.search(text, k, self.facts)
+    def decision(self, head: str, relation: str, tail: str) -> str | None:
+        """What was decided about a triple of names: accept, reject, unsure, or nothing yet."""
 
-    def find(self, text: str) -> int:
-        """The id of a name or of an unambiguous label; else an error that suggests close names.
+    def counts(self) -> dict[str, int] | None:
+        """How many triples have each decision; None where nobody decides."""
 
-        Close names are those that the type-ahead search finds for the text or for its beginning:
-        comparing the text with every name takes seconds where there are 100,000.
-        """
-        if text in self.vocabulary:
-            return self.vocabulary.find(text)
-        close = self.search(text[:40], 3) or self.search(text[:3], 3)
-        meant = " or ".join(repr(self.vocabulary.names[i][:60]) for i in close)
-        hint = f"; did you mean {meant}?" if meant else ""
-        raise DataError(f"unknown {self.vocabulary.kind} {text[:60]!r}{hint}")
 
-    def row(self, i: int) -> dict[str, Any]:
-        """The name, the label and the number of facts of id ``i``."""
-        return {
-            "name": self.vocabulary.names[i],
-            "label": printable(self.vocabulary.label(i)),
-            "facts": int(self.facts[i]),
-        }
+class Undecided:
+    """Nobody has decided anything."""
+
+    version = 0
+
+    def decision(self, head: str, relation: str, tail: str) -> str | None:
+        """Nothing."""
+        return None
+
+    def counts(self) -> dict[str, int] | None:
+        """Nothing."""
+        return None
 
 
 class Explorer:
     """A run, with the indexes that make its answers quick."""
 
-    def __init__(self, run: Run):
+    def __init__(
+        self,
+        run: Run,
+        *,
+        background: Background | None = None,
+        decisions: Decisions | None = None,
+    ):
         self.run, self.graph = run, run.graph
+        self.decisions: Decisions = Undecided() if decisions is None else decisions
+        self.closing = threading.Event()  # ends long searches
+        self.state = secrets.token_hex(8)  # of this process: a run may be trained again
+        background = background or Background()
         self.facts = Facts(self.graph)
-        self.entities = Names(self.graph.entities, self.facts.degrees)
-        self.relations = Names(self.graph.relations, self.facts.counts)
+        self.entities = Names(self.graph.entities, self.facts.degrees, background)
+        self.relations = Names(self.graph.relations, self.facts.counts, background)
         self._search_pairs = lru_cache(64)(self._try_pairs)  # these searches take long
         self._calibrated = run.judge is not None
-        self._cards = RelationCards(run)
+        self._cards = RelationCards(run, background)
         # A few questions, so that the first caller waits for no compiling and no index.
         self.search("", "entity", 1)
         if len(self.graph.entities) and len(self.graph.relations):
@@ -150,6 +165,16 @@ class Explorer:
             self.query(entity, relation, None, 1, new=False, seen=True)
             self.query(entity, None, entity, 1, new=False, seen=True)
             self.score([(entity, relation, entity)])
+
+    @property
+    def has_close_names(self) -> bool:
+        """Whether a search for names will have the same result the next time."""
+        return self.entities.is_ready
+
+    def prepare(self) -> None:
+        """Have the background make what takes long: close names and the cards of relations."""
+        self.entities.prepare()
+        self._cards.prepare(np.argsort(-self.facts.counts, kind="stable").tolist())
 
     # -- the graph --------------------------------------------------------------------------------
 
@@ -179,12 +204,25 @@ class Explorer:
                 found.append({"head": self.entities.row(head), "relation": self.relations.row(r)})
         return found
 
-    def search(self, text: str, kind: str, k: int) -> dict[str, Any]:
+    def search(self, text: str, kind: str, k: int, offset: int = 0) -> dict[str, Any]:
         """The best matches of what was typed."""
         names = self.relations if kind == "relation" else self.entities
-        return {"matches": [names.row(i) for i in names.search(text, k)]}
+        found, more = names.search(text, k, offset)
+        return {"matches": [names.row(i) for i in found], "offset": offset, "more": more}
 
     # -- questions --------------------------------------------------------------------------------
+
+    def ids(
+        self, head: str | None, relation: str | None, tail: str | None
+    ) -> tuple[int | None, int | None, int | None]:
+        """The ids of the names of a question that makes sense."""
+        h, t = (None if text is None else self.entities.find(text) for text in (head, tail))
+        r = None if relation is None else self.relations.find(relation)
+        if None not in (h, r, t):
+            raise ConfigError("leave one of head, relation and tail open, or ask for a score")
+        if r is None and (h is None) != (t is None):
+            raise ConfigError("give a relation, or the other entity, as well")
+        return h, r, t
 
     def query(
         self,
@@ -196,40 +234,79 @@ class Explorer:
         seen: bool,
         any_entity: bool = False,
         missing: float | None = None,
+        offset: int = 0,
     ) -> dict[str, Any]:
-        """The answers to a question that leaves at least one of the three open.
+        """The answers to a question with an entity, which leaves one of the three open.
 
         With ``seen``, only entities that training has in that position of the relation; with
         ``any_entity``, also those that make no sense.
         """
-        h, t = (None if text is None else self.entities.find(text) for text in (head, tail))
-        r = None if relation is None else self.relations.find(relation)
-        if None not in (h, r, t):
-            raise ConfigError("leave one of head, relation and tail open, or ask for a score")
-        if r is None and (h is None) != (t is None):
-            raise ConfigError("give a relation, or the other entity, as well")
-        nothing = h is None and r is None and t is None
-        only = "seen" if seen and (r is not None or nothing) else None
-        end = time.monotonic() + LONGEST_SEARCH
+        h, r, t = self.ids(head, relation, tail)
         answers = self.run.query_ids(
             *(h, r, t),
             k=k,
-            new=new or nothing,
-            only=only,
+            new=new,
+            only="seen" if seen and r is not None else None,
             any_entity=any_entity,
             missing=missing,
-            stop=lambda: time.monotonic() > end,
+            offset=offset,
         )
+        return self.shown(answers, offset)
+
+    def shown(self, answers: Answers, offset: int = 0) -> dict[str, Any]:
+        """The answers for JSON."""
         return {
             "question": answers.question,
             "answers": [self._answer(answer) for answer in answers],
             "missing": answers.missing,
             "left_out": [asdict(part) for part in answers.left_out],
+            "offset": offset,
+            "more": answers.more,
         }
 
-    def pairs(self, relation: str | None, **options: Any) -> dict[str, Any]:
+    def ask(
+        self, head: str | None, relation: str | None, tail: str | None, **options: Any
+    ) -> dict[str, Any]:
+        """The answers to a question with or without an entity."""
+        if head is None and tail is None:
+            return self.pairs(relation, **options)
+        return self.query(head, relation, tail, **options)
+
+    def pairs(
+        self, relation: str | None, *, k: int, offset: int = 0, **options: Any
+    ) -> dict[str, Any]:
         """The answers to (?, r, ?) and (?, ?, ?); ``options`` are those of ``query``."""
-        found = self._search_pairs(relation, **options)
+        if relation is None:
+            return self._new_facts(k, offset, options)
+        found = self._found_pairs(self.relations.find(relation), offset + k + 1, options)
+        page = list(found)[offset : offset + k]
+        return self._page_of_pairs(found, page, offset, offset + k)
+
+    def _new_facts(self, k: int, offset: int, options: dict[str, Any]) -> dict[str, Any]:
+        """New facts of all relations: a page takes the best that no page before it has.
+
+        How many of one relation there may be depends on how many there are in all, so the first of
+        many are not the same as the best few.
+        """
+        shown: set[tuple[str, str, str]] = set()
+        for end in range(offset % k or k, offset + k + 1, k):
+            found = self._found_pairs(None, end, options)
+            left = [row for row in found if (row.head, row.relation, row.tail) not in shown]
+            page = left[: end - len(shown)]
+            shown |= {(row.head, row.relation, row.tail) for row in page}
+        return self._page_of_pairs(found, page, offset, offset + k - 1)
+
+    def _page_of_pairs(
+        self, found: Answers, page: Sequence[Answer], offset: int, most: int
+    ) -> dict[str, Any]:
+        rows = [replace(row, rank=offset + i) for i, row in enumerate(page, start=1)]
+        more = len(found) > most
+        return self.shown(
+            Answers(found.question, rows, found.missing, found.left_out, more), offset
+        )
+
+    def _found_pairs(self, r: int | None, k: int, options: dict[str, Any]) -> Answers:
+        found = self._search_pairs(r, k, **options)
         if found is None:
             raise QueryStopped(
                 f"A search of all pairs takes more than {LONGEST_SEARCH:.0f} seconds here; limit "
@@ -237,16 +314,28 @@ class Explorer:
             )
         return found
 
-    def _try_pairs(self, relation: str | None, **options: Any) -> dict[str, Any] | None:
+    def _try_pairs(
+        self, r: int | None, k: int, *, new: bool, seen: bool, **options: Any
+    ) -> Answers | None:
         """The answers, or None where the search was stopped, as it would be the next time."""
+        end = time.monotonic() + LONGEST_SEARCH
         try:
-            return self.query(None, relation, None, **options)
+            return self.run.query_ids(
+                *(None, r, None),
+                k=k,
+                new=new or r is None,
+                only="seen" if seen else None,
+                stop=lambda: self.closing.is_set() or time.monotonic() > end,
+                **options,
+            )
         except QueryStopped:
+            if self.closing.is_set():
+                raise
             return None
 
-    def _answer(self, answer: Any) -> dict[str, Any]:
+    def _answer(self, answer: Answer) -> dict[str, Any]:
         return {
-            **self._triple(answer.head, answer.relation, answer.tail),
+            **self._decided(answer.head, answer.relation, answer.tail),
             "label": printable(answer.label),
             "score": finite(answer.score),
             "probability": finite(answer.probability),
@@ -254,7 +343,12 @@ class Explorer:
             "known": answer.known,
         }
 
-    def _triple(self, head: str, relation: str, tail: str) -> dict[str, str]:
+    def _decided(self, head: str, relation: str, tail: str) -> dict[str, Any]:
+        """A triple and what was decided about it."""
+        decision = self.decisions.decision(head, relation, tail)
+        return {**self.triple(head, relation, tail), "decision": decision}
+
+    def triple(self, head: str, relation: str, tail: str) -> dict[str, str]:
         """The three names, and what to show for them."""
         entities, relations = self.graph.entities.labels, self.graph.relations.labels
         return {
@@ -269,31 +363,45 @@ class Explorer:
     def _ids(self, head: str, relation: str, tail: str) -> tuple[int, int, int]:
         return self.entities.find(head), self.relations.find(relation), self.entities.find(tail)
 
-    def _named(self, h: int, r: int, t: int) -> dict[str, str]:
+    def _named(self, h: int, r: int, t: int) -> dict[str, Any]:
         entities, relations = self.graph.entities.names, self.graph.relations.names
-        return self._triple(entities[h], relations[r], entities[t])
+        return self._decided(entities[h], relations[r], entities[t])
 
     def score(
-        self, triples: list[tuple[str, str, str]], missing: float | None = None
+        self, triples: Sequence[tuple[str, str, str]], missing: float | None = None
     ) -> dict[str, Any]:
-        """Scores and probabilities of triples, and whether the graph holds them."""
+        """Scores and probabilities of triples, and whether the graph holds them.
+
+        A triple with an unknown name has an error in place of them.
+        """
         share = check_missing(MISSING if missing is None else missing)
-        rows = [self._ids(*triple) for triple in triples]
+        rows: list[tuple[int, int, int]] = []
+        found: list[dict[str, Any] | None] = []
+        for triple in triples:
+            try:
+                rows.append(self._ids(*triple))
+                found.append(None)
+            except DataError as error:
+                found.append({"error": describe(error)[1]})
+        scored = iter(self._scored(rows, share))
+        return {
+            "scores": [next(scored) if row is None else row for row in found],
+            "missing": share if self._calibrated else None,
+        }
+
+    def _scored(self, rows: list[tuple[int, int, int]], share: float) -> list[dict[str, Any]]:
         ids = np.array(rows, dtype=np.int32).reshape(-1, 3)
         scores = self.run.scorer.score(ids)
         found = zip(rows, scores, self.run.chances(ids, share), strict=True)
-        return {
-            "scores": [
-                {
-                    **self._named(*row),
-                    "score": finite(score),
-                    "probability": finite(probability),
-                    "known": self.facts.hold(*row),
-                }
-                for row, score, probability in found
-            ],
-            "missing": share if self._calibrated else None,
-        }
+        return [
+            {
+                **self._named(*row),
+                "score": finite(score),
+                "probability": finite(probability),
+                "known": self.facts.hold(*row),
+            }
+            for row, score, probability in found
+        ]
 
     def explain(
         self, head: str, relation: str, tail: str, missing: float | None = None
@@ -337,7 +445,23 @@ class Explorer:
                 }
                 for r, side, others in self.facts.groups(i)
             ],
-            "doubts": None if doubts is None else mine[:SHOWN],
+            "doubts": None if doubts is None else [self._doubt(row) for row in mine[:SHOWN]],
+        }
+
+    def facts_of(
+        self, entity: str, relation: str, side: str, k: int, offset: int = 0
+    ) -> dict[str, Any]:
+        """The entities on ``side`` of an entity's facts with a relation.
+
+        The best connected come first.
+        """
+        others = self.facts.group(self.entities.find(entity), self.relations.find(relation), side)
+        page = others[offset : offset + k].tolist()
+        return {
+            "entities": [self.entities.row(i) for i in page],
+            "count": len(others),
+            "offset": offset,
+            "more": len(others) > offset + k,
         }
 
     def neighbours(self, name: str, k: int) -> dict[str, Any]:
@@ -369,10 +493,13 @@ class Explorer:
 
     # -- relations --------------------------------------------------------------------------------
 
-    def relation(self, name: str) -> dict[str, Any]:
-        """A relation in numbers, what models can make of it, how far its scores can be trusted."""
+    def relation(self, name: str, seconds: float = math.inf) -> dict[str, Any]:
+        """A relation in numbers, what models can make of it, how far its scores can be trusted.
+
+        What the background has not prepared after so many seconds is left out.
+        """
         r = self.relations.find(name)
-        card = self._cards.card(r)
+        card = self._cards.card(r, seconds)
         card["related"] = [{**self.relations.row(row.pop("id")), **row} for row in card["related"]]
         return {**self.relations.row(r), **card}
 
@@ -382,7 +509,7 @@ class Explorer:
 
     # -- doubts and the map -----------------------------------------------------------------------
 
-    def audit(self, k: int, relation: str | None = None) -> dict[str, Any]:
+    def audit(self, k: int, relation: str | None = None, offset: int = 0) -> dict[str, Any]:
         """The facts that look wrong, most doubtful first, if there was an audit."""
         rows = self._doubts or []
         if relation is not None:
@@ -391,8 +518,15 @@ class Explorer:
         return {
             "audited": self._doubts is not None,
             "command": f"bilink audit {self.run.path}",
-            "doubts": rows[:k],
+            "doubts": [self._doubt(row) for row in rows[offset : offset + k]],
+            "count": len(rows),
+            "offset": offset,
+            "more": len(rows) > offset + k,
         }
+
+    def _doubt(self, row: dict[str, Any]) -> dict[str, Any]:
+        decision = self.decisions.decision(row["head"], row["relation"], row["tail"])
+        return {**row, "decision": decision}
 
     @cached_property
     def _doubts(self) -> list[dict[str, Any]] | None:

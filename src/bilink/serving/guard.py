@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bilink.serving.failures import CODES
 from bilink.serving.tokens import WrongTokens
 
 MAX_BODY = 2**20  # bytes
@@ -30,7 +31,7 @@ _SAFETY = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cache-control", b"no-cache"),
+    (b"cache-control", b"private, no-cache"),
 ]
 
 
@@ -212,4 +213,4 @@ async def _read(receive: Receive) -> bytes | None:
 
 
 def _refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": sentence}, status, headers)
+    return JSONResponse({"error": sentence, "code": CODES[status]}, status, headers)

@@ -1,6 +1,6 @@
 """The shapes of requests and answers, for the OpenAPI schema."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,17 +9,33 @@ from bilink.queries.explain import Member
 from bilink.queries.fitting import LeftOut
 
 MAX_K = 1000
-Text = Annotated[str, Field(min_length=1, max_length=500)]
+MAX_OFFSET = 10_000
+Typed = Annotated[str, Field(max_length=500)]
 
 
 class _Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Suggested(_Answer):
+    """A name that was perhaps meant."""
+
+    name: str
+    label: str
+
+
 class Error(_Answer):
     """What went wrong, in a sentence."""
 
     error: str
+    code: str = Field(
+        description="For programs: unknown-entity, unknown-relation, unknown-run, ambiguous, "
+        "not-found, invalid, not-finite, busy, slow, unauthorized, forbidden, too-large, …"
+    )
+    suggestions: list[Suggested] = Field([], description="Close names, where one is unknown.")
+
+
+Decision = Literal["accept", "reject", "unsure"]
 
 
 class Named(_Answer):
@@ -37,8 +53,21 @@ class Example(_Answer):
     relation: Named
 
 
+class RunRow(_Answer):
+    """One of the runs of the server."""
+
+    id: str  # what the parameter ``run`` takes
+    name: str
+    run: str
+    entities: int
+    relations: int
+    facts: int
+    calibrated: bool
+    audited: bool
+
+
 class Info(_Answer):
-    """The run and its graph."""
+    """The run and its graph, and which other runs there are."""
 
     graph: str
     run: str
@@ -50,12 +79,17 @@ class Info(_Answer):
     audited: bool
     examples: list[Example]
     version: str
+    runs: list[RunRow]
+    review: bool  # whether decisions may be made
+    decisions: dict[str, int] | None  # how many there are of each kind
 
 
 class Matches(_Answer):
     """What was perhaps meant."""
 
     matches: list[Named]
+    offset: int
+    more: bool  # whether there is a next page
 
 
 class Triple(_Answer):
@@ -77,6 +111,7 @@ class AnswerRow(Triple):
     probability: float | None
     rank: int
     known: bool
+    decision: Decision | None
 
 
 class Answers(_Answer):
@@ -86,12 +121,60 @@ class Answers(_Answer):
     answers: list[AnswerRow]
     missing: float | None  # the share of facts thought missing, which probabilities depend on
     left_out: list[LeftOut]  # candidates that make no sense, without probabilities
+    offset: int
+    more: bool  # whether there is a next page
+
+
+class Question(BaseModel):
+    """A question of a batch: two of head, relation and tail, at least one of them an entity."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"head": "Chile", "relation": "official language"}]}
+    )
+
+    head: Typed | None = None
+    relation: Typed | None = None
+    tail: Typed | None = None
+    k: int = Field(10, ge=1, le=MAX_K, description="How many answers.")
+    offset: int = Field(0, ge=0, le=MAX_OFFSET, description="How many answers to pass over.")
+    new: bool = Field(False, description="Leave out facts that the graph holds.")
+    seen: bool = Field(False, description="Only entities seen in that position in training.")
+    any_entity: bool = Field(False, description="Also candidates that make no sense.")
+    missing: float | None = Field(
+        None,
+        description="The share of all facts that is thought missing, for probabilities.",
+        json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    )
+
+
+class Questions(BaseModel):
+    """Up to 1,000 questions."""
+
+    questions: list[Question] = Field(max_length=MAX_K)
+    run: str | None = Field(None, max_length=20, description="Which run, as info lists them.")
+
+
+class Result(_Answer):
+    """The answers to a question of a batch, or what is wrong with it."""
+
+    answers: Answers | None
+    error: Error | None
+
+
+class Results(_Answer):
+    """One result for each question, in their order."""
+
+    results: list[Result]
 
 
 class Triples(BaseModel):
     """Triples to score, as (head, relation, tail)."""
 
-    triples: list[tuple[Text, Text, Text]] = Field(max_length=MAX_K)
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"triples": [["Chile", "official language", "Spanish"]]}]}
+    )
+
+    triples: list[tuple[Typed, Typed, Typed]] = Field(max_length=MAX_K)
 
 
 class ScoreRow(Triple):
@@ -100,12 +183,19 @@ class ScoreRow(Triple):
     score: float | None
     probability: float | None
     known: bool
+    decision: Decision | None
+
+
+class NoScore(_Answer):
+    """Why a triple has no score."""
+
+    error: Error
 
 
 class Scores(_Answer):
-    """The score of each triple, in their order."""
+    """The score of each triple, or what is wrong with it, in their order."""
 
-    scores: list[ScoreRow]
+    scores: list[ScoreRow | NoScore]
     missing: float | None  # the share of facts thought missing; None without probabilities
 
 
@@ -146,6 +236,7 @@ class Explanation(Triple):
     analogies: list[Supporting]
     paths: list[list[tuple[str, str, str]]]
     note: str
+    decision: Decision | None
 
 
 class Doubt(Triple):
@@ -155,6 +246,7 @@ class Doubt(Triple):
     score: float | None
     suggestion: Suggestion | None  # a more plausible entity in place of one end
     side: str | None  # which end
+    decision: Decision | None
 
 
 class Group(_Answer):
@@ -171,6 +263,15 @@ class Entity(Named):
 
     groups: list[Group]
     doubts: list[Doubt] | None  # None: nobody looked for them
+
+
+class Facts(_Answer):
+    """A page of the entities that an entity has facts with, for one relation and direction."""
+
+    entities: list[Named]
+    count: int  # on all pages
+    offset: int
+    more: bool  # whether there is a next page
 
 
 class Neighbour(Named):
@@ -249,9 +350,10 @@ class Relation(Named):
     symmetry: float | None
     reflexivity: float | None
     related: list[Related]
-    theory: Theory
+    theory: Theory | None
     calibration: Reliability | None
     weights: Weights | None
+    pending: bool  # whether something is still computed: ask again
 
 
 class AllWeights(_Answer):
@@ -267,6 +369,34 @@ class Audit(_Answer):
     audited: bool
     command: str
     doubts: list[Doubt]
+    count: int  # on all pages
+    offset: int
+    more: bool  # whether there is a next page
+
+
+class ComparedAnswer(_Answer):
+    """What one run says of a triple; the rank is missing where it is far behind."""
+
+    rank: int | None
+    probability: float | None
+    score: float | None
+
+
+class ComparedRow(Triple):
+    """A triple, and what each run says of it, by its id; None where it does not know a name."""
+
+    known: bool
+    decision: Decision | None
+    answers: dict[str, ComparedAnswer | None]
+    disagreement: float
+
+
+class Comparison(_Answer):
+    """The best answers of all runs, those first on which they disagree most."""
+
+    runs: list[str]
+    rows: list[ComparedRow]
+    note: str | None  # where the runs have different graphs
 
 
 class MapOfEntities(_Answer):

@@ -12,14 +12,13 @@ from bilink.serving.tokens import check_token, new_token
 
 
 def serve(
-    path: str | Path,
-    *,
+    *paths: str | Path,
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Answer for the run at ``path`` until interrupted.
+    """Answer for the runs at ``paths`` until interrupted; the first one unless asked for another.
 
     ``ready`` is called with the address of the page.  A server that listens beyond this machine
     needs a token; without ``token``, one is made.
@@ -36,7 +35,9 @@ def serve(
     local = _in_address(host) in LOOPBACK
     token = _token(token, local)
     with _listen(host, port) as listener, single_threaded_blas():  # one thread per question
-        app = make_app(load(path), token=token, hosts=LOOPBACK if local else None)
+        app = make_app(
+            [load(path) for path in paths], token=token, hosts=LOOPBACK if local else None
+        )
         server = make_server(app, local=local)
         if ready:
             address = f"http://{_in_address(host)}:{listener.getsockname()[1]}/"
