@@ -8,7 +8,7 @@ import numpy as np
 
 from bilink._text import printable
 from bilink.data.graph import COLUMNS, SPLITS, Graph
-from bilink.data.index import FactIndex, known_answers
+from bilink.data.index import FactIndex, known_answers, rejected_facts
 from bilink.errors import ConfigError
 from bilink.evaluation.probability import MISSING, Judge, check_missing
 from bilink.evaluation.ranks import top_candidates
@@ -49,6 +49,11 @@ class Answering:
     def known(self) -> FactIndex:
         """What the graph knows, of all splits."""
         return known_answers(self.graph, SPLITS)
+
+    @cached_property
+    def rejected(self) -> FactIndex:
+        """What people found false: it is no answer to any question."""
+        return rejected_facts(self.graph)
 
     def query(
         self,
@@ -233,7 +238,7 @@ class Answering:
         self, side: Side, given: int, r: int, k: int, new: bool, limit: Limit, missing: float
     ) -> Answers:
         facts = self.known[side].of_query(given, r)
-        leave_out = [facts] if new else []
+        leave_out = [self.rejected[side].of_query(given, r), *([facts] if new else [])]
         if r not in self.graph.reflexive_relations:
             leave_out.append(np.array([given]))
         left_out = []
@@ -271,6 +276,7 @@ class Answering:
     def _relations(self, h: int, t: int, k: int, new: bool, missing: float) -> Answers:
         n = len(self.graph.relations)
         triples = np.stack([np.full(n, h), np.arange(n), np.full(n, t)], axis=1)
+        triples = triples[~self.rejected.holds(triples)]
         if new:
             triples = triples[~self.known.holds(triples)]
         scores = self.scorer.score(triples)
@@ -307,7 +313,7 @@ class Answering:
         floor: float,
         search: Mapping[str, Any],
     ) -> tuple[np.ndarray, np.ndarray]:
-        facts = self.known.pairs(r)
+        facts, rejected = self.known.pairs(r), self.rejected.pairs(r)
         heads = tails = None
         if isinstance(limit, Fitting):
             if not limit.has_new_pairs(r):
@@ -320,7 +326,7 @@ class Answering:
             k,
             heads=heads,
             tails=tails,
-            leave_out=facts if new else None,
+            leave_out=np.union1d(facts, rejected) if new else rejected,
             loops=r in self.graph.reflexive_relations,
             seeds=facts // len(self.graph.entities),
             floor=floor,
