@@ -1,14 +1,14 @@
-"""What people decided about facts: a file beside the run, to which lines are only ever added.
+r"""What people decided about facts: a file beside the run, to which lines are only ever added.
 
 ``decisions.tsv`` is a table that people and spreadsheets can read.  Its first line names the graph,
 its second the columns; then there is one line per decision, and the last one about a fact holds.
 To take a decision back is another line, which names the one that it ``undoes``.  Cells are escaped
-so that any name comes back as it was: what is not printable, and the backslash, as ``\\t``, ``\\n``,
-``\\r``, ``\\\\`` or the ``\\uXXXX`` of Unicode; and what begins like a formula or a quotation gets
-an apostrophe before it, so that a spreadsheet takes it for text.
+so that any name comes back as it was: the backslash and what is not printable, as ``\\``, ``\t``,
+``\n``, ``\r`` or the ``\uXXXX`` of Unicode; and what begins like a formula or a quotation gets an
+apostrophe before it, so that a spreadsheet takes it for text.
 
-Lines are written whole, under a lock, and are on the disk before anyone is told so.  A line that was
-cut short by a crash is passed over.
+Lines are written whole, under a lock, and are on the disk before anyone is told so.  A line that a
+crash cut short is passed over.
 """
 
 import os
@@ -56,7 +56,7 @@ _COLUMNS = (
     "kind",  # last, since no kind begins like another: a line cut short is never taken for whole
 )
 _HEADER = re.compile(r"# bilink decisions (\d{1,9}), graph ([0-9a-f]{1,64})")
-_FORMULA = tuple("=+-@＝＋－＠'\"")  # noqa: RUF001 (spreadsheets of East Asia know them too)
+_FORMULA = tuple("=+-@＝＋－＠'\"")  # wide ones are formulas in East Asia
 
 
 @dataclass(frozen=True)
@@ -509,7 +509,8 @@ class Decisions(Sequence[Decision]):
         labels = [None] * len(rows) if table.labels is None else table.labels.tolist()
         named: dict[Any, Decided] = {1: "accept", -1: "reject"}
         wishes = [
-            Wish(*row, named.get(label, decision)) for row, label in zip(rows, labels, strict=True)
+            Wish(head, relation, tail, named.get(label, decision))
+            for (head, relation, tail), label in zip(rows, labels, strict=True)
         ]
         return self.take(wishes, by="import")
 
@@ -520,7 +521,8 @@ class Decisions(Sequence[Decision]):
     def take(self, wishes: Sequence[Wish], by: str) -> Imported:
         """Decide what is about known names, and say what is not."""
         good: list[Wish] = []
-        rows, unknown = [], []
+        rows: list[tuple[int, int, int]] = []
+        unknown: list[str] = []
         for wish in wishes:
             try:
                 rows.append(self._find(wish, len(unknown) < _WITH_HINTS))
@@ -581,10 +583,14 @@ def read_wishes(text: str, decision: Decided = "accept") -> list[Wish]:
     return wishes
 
 
+_EXPORTED = ("head", "relation", "tail", "label", "probability", "reason", "time")
+_IN_JSON = ("head", "relation", "tail", "decision", "probability", "reason", "time", "kind")
+
+
 class DecisionTable(Table):
     """Facts that were decided, as a table."""
 
-    columns = ("head", "relation", "tail", "label", "probability", "reason", "time")
+    columns: tuple[str, ...] = _EXPORTED
     endings = (".tsv", ".csv", ".parquet", ".json", ".nt", ".ttl")
 
     def __init__(self, decisions: Sequence[Decision], decision: Decided | None):
@@ -613,12 +619,11 @@ class DecisionTable(Table):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        rows = [
-            {"head": e.head, "relation": e.relation, "tail": e.tail, "decision": e.decision}
-            | {"probability": e.probability, "reason": e.reason, "time": e.time, "kind": e.kind}
-            for e in self._decisions
-        ]
-        return {"decisions": rows}
+        return {
+            "decisions": [
+                {name: getattr(each, name) for name in _IN_JSON} for each in self._decisions
+            ]
+        }
 
 
 def import_sentences(found: Imported) -> list[str]:
@@ -628,4 +633,3 @@ def import_sentences(found: Imported) -> list[str]:
     if len(found.unknown) > 5:
         lines.append(f"and {len(found.unknown) - 5:,} more with unknown names")
     return lines
-

@@ -66,8 +66,8 @@ class Update:
 
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink update --json`` prints it."""
-        counts = ("given", "repeated", "known", "facts", "between_known", "of_new")
-        counts += ("rejected", "removed")
+        facts = ("facts", "between_known", "of_new", "rejected", "removed")
+        counts = ("given", "repeated", "known", *facts)
         return {
             "run": None if self.run.path is None else str(self.run.path),
             **{name: getattr(self, name) for name in counts},
@@ -122,7 +122,7 @@ def update_run(
     on_epoch: OnEpoch | None = None,
     should_stop: ShouldStop = lambda: False,
 ) -> Update:
-    """``run`` with ``triples`` among its training facts, without ``rejected``; see ``Run.update``."""
+    """``run`` with ``triples`` among its facts and without ``rejected``; see ``Run.update``."""
     assert isinstance(run, TrainedRun | CombinedRun | PathRun)
     if out is not None and run.path is not None and run.path.resolve() == Path(out).resolve():
         raise RunError(f"{out} is the run that is updated; choose another --out")
@@ -201,7 +201,9 @@ def _grow(graph: Graph, triples: list[Triple], rejected: list[Triple]) -> _Grown
     fresh[is_old] = ~rejected_facts(graph).holds(wrong[is_old])
     if not len(facts) and not fresh.any():
         what = f"the graph holds all {counted(len(distinct), 'triple')} already"
-        raise DataError(f"nothing is new: {what if triples else 'no fact was accepted or rejected'}")
+        raise DataError(
+            f"nothing is new: {what if triples else 'no fact was accepted or rejected'}"
+        )
     check_size(old_entities + len(entity.new), old_relations + len(relation.new), graph.name)
     counts = {
         "given": len(rows),
@@ -215,17 +217,18 @@ def _grow(graph: Graph, triples: list[Triple], rejected: list[Triple]) -> _Grown
     former = graph.negatives.get("train", graph.train[:0])
     wrong = np.concatenate([former, wrong])
     wrong = wrong[~_are_among(wrong, distinct)]
-    splits = {split: graph.split(split) for split in SPLITS}
-    splits = {split: part[~_are_among(part, wrong)] for split, part in splits.items()}
-    splits["train"] = np.concatenate([splits["train"], facts])
-    if not len(splits["train"]):
+    train, valid, test = (part[~_are_among(part, wrong)] for part in map(graph.split, SPLITS))
+    train = np.concatenate([train, facts])
+    if not len(train):
         raise DataError(f"graph {graph.name!r} would be left without training facts")
     grown = replace(
         graph,
         entities=entity.grown(),
         relations=relation.grown(),
         negatives={**graph.negatives, "train": np.unique(wrong, axis=0)},
-        **splits,
+        train=train,
+        valid=valid,
+        test=test,
     )
     return _Grown(grown, facts, len(entity.new), len(relation.new), counts)
 
@@ -256,7 +259,9 @@ def _check_contradiction(
     both = _are_among(wrong, accepted)
     if both.any():
         ids = tuple(wrong[both][0].tolist())
-        named = next(n for n in names if tuple(_known_ids([n], entity, relation)[0].tolist()) == ids)
+        named = next(
+            n for n in names if tuple(_known_ids([n], entity, relation)[0].tolist()) == ids
+        )
         raise DataError(f"{' · '.join(map(printable, named))} is given as true and as rejected")
 
 
