@@ -25,6 +25,10 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file that holds the token.", show_default=False)
     ] = None,
+    review: Annotated[
+        bool,
+        typer.Option("--review", help="Keep decisions about facts in the folder of the run."),
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explore a run in the browser, or ask it over HTTP.
@@ -47,4 +51,4 @@ def serve(
         if open_page:
             webbrowser.open(address)
 
-    start(run, host=host, port=port, token=secret, ready=ready)
+    start(run, host=host, port=port, token=secret, review=review, ready=ready)

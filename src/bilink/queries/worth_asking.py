@@ -170,16 +170,20 @@ def _why(run: Asking, chance: float, ranks: np.ndarray) -> str:
         means = np.exp(np.log(ranks).mean(axis=1))
         order = np.argsort(means, kind="stable")
         best, last = (int(i) for i in (order[0], order[-1]))
-        if means[last] >= 3 * means[best]:
+        if _are_far(means[best], means[last]):
             names = [printable(run.member_names[i]) for i in (best, last)]
             return (
                 f"{even}, and the members disagree: {names[0]} has it on rank "
                 f"{means[best]:.0f}, {names[1]} on rank {means[last]:.0f}."
             )
-    elif max(ranks[0]) >= 3 * min(ranks[0]):
+    elif _are_far(min(ranks[0]), max(ranks[0])):
         head, tail = ranks[0]
         return (
             f"{even}, and the sides disagree: it is on rank {tail:.0f} of the tails and "
             f"{head:.0f} of the heads."
         )
     return f"{even}."
+
+
+def _are_far(best: float, last: float) -> bool:
+    return last >= max(10, 3 * best)

@@ -38,11 +38,12 @@ Decided = Literal["accept", "reject", "unsure"]
 DECIDED: tuple[Decided, ...] = get_args(Decided)
 Triple = tuple[str, str, str]
 LONGEST_REASON = 1_000  # characters
+JUDGED = 500  # decisions at once whose probability is noted
 VERSION = 1
 NONE = "none"  # stands in the file where a decision is taken back
 KINDS = ("new", "doubt", "known")
 _MOST = 2**30  # bytes of the file
-_WITH_HINTS = 20  # unknown names of an import that are compared with known ones
+_WITH_HINTS = 5  # unknown names of an import that are compared with known ones
 _COLUMNS = (
     "time",
     "decision",
@@ -468,7 +469,10 @@ class Decisions(Sequence[Decision]):
         return [(entities[h], relations[r], entities[t]) for h, r, t in ids.tolist()]
 
     def _entries(self, wishes: Sequence[Wish], ids: np.ndarray, by: str) -> list[Decision]:
-        chances, known = self._run.chances(ids), self._run.known.holds(ids)
+        chances: list[float | None] = [None] * len(ids)
+        if len(ids) <= JUDGED:
+            chances = self._run.chances(ids)
+        known = self._run.known.holds(ids)
         doubts = self._doubts() if known.any() else {}
         entries = []
         for i, triple in enumerate(self._names(ids)):

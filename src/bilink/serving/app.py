@@ -23,6 +23,7 @@ from bilink.serving import schema
 from bilink.serving.cards import NOT_FINITE
 from bilink.serving.explorer import Explorer
 from bilink.serving.guard import Guard
+from bilink.serving.review import Review, add_review
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -114,10 +115,18 @@ class Json(JSONResponse):
 
 
 def make_app(
-    run: Run, *, token: str | None = None, hosts: Collection[str] | None = None
+    run: Run,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    review: bool = False,
 ) -> ASGIApp:
-    """The ASGI application that answers for ``run``; see ``Guard`` for the other parameters."""
+    """The ASGI application that answers for ``run``; see ``Guard`` for ``token`` and ``hosts``.
+
+    With ``review``, decisions are kept in the run's folder; without, nothing is ever written.
+    """
     explorer = Explorer(run)
+    reviewing = Review(explorer, review)
     cores = os.cpu_count() or 1
     quick = WorkerPool("quick", workers=min(4, cores), waiting=256, seconds=10)
     slow = WorkerPool("slow", workers=1, waiting=8, seconds=60)
@@ -127,6 +136,7 @@ def make_app(
         yield
         quick.close()
         slow.close()
+        reviewing.updater.close()
 
     app = FastAPI(
         title="bilink",
@@ -141,16 +151,19 @@ def make_app(
     )
     _add_errors(app)
     _add_page(app)
-    _add_questions(app, explorer, quick, slow)
-    _add_cards(app, explorer, quick, slow)
+    _add_questions(app, explorer, reviewing, quick, slow)
+    _add_cards(app, explorer, reviewing, quick, slow)
+    add_review(app, reviewing, quick, slow, Json)
     return Guard(app, token=token, hosts=hosts)
 
 
-def _add_questions(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: WorkerPool) -> None:
+def _add_questions(
+    app: FastAPI, explorer: Explorer, review: Review, quick: WorkerPool, slow: WorkerPool
+) -> None:
     @app.get("/api/info", response_model=schema.Info)
     async def info() -> Response:
         """The run and its graph in a few words."""
-        return Json(await quick.run(explorer.info))
+        return Json(await quick.run(lambda: explorer.info() | review.info()))
 
     @app.get("/api/search", response_model=schema.Matches)
     async def search(
@@ -179,8 +192,8 @@ def _add_questions(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: Wo
         options: dict[str, Any] = {"k": k, "new": new, "seen": seen, "any_entity": any_entity}
         options["missing"] = missing
         if head is None and tail is None:
-            return Json(await slow.run(explorer.pairs, relation, **options))
-        return Json(await quick.run(explorer.query, head, relation, tail, **options))
+            return Json(review.marked(await slow.run(explorer.pairs, relation, **options)))
+        return Json(review.marked(await quick.run(explorer.query, head, relation, tail, **options)))
 
     @app.post("/api/score", response_model=schema.Scores)
     async def score(triples: schema.Triples, missing: Missing = None) -> Response:
@@ -193,7 +206,9 @@ def _add_questions(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: Wo
         return Json(await slow.run(explorer.explain, head, relation, tail, missing))
 
 
-def _add_cards(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: WorkerPool) -> None:
+def _add_cards(
+    app: FastAPI, explorer: Explorer, review: Review, quick: WorkerPool, slow: WorkerPool
+) -> None:
     @app.get("/api/entity", response_model=schema.Entity)
     async def entity(name: Text) -> Response:
         """The facts of an entity, and those in doubt."""
@@ -222,7 +237,7 @@ def _add_cards(app: FastAPI, explorer: Explorer, quick: WorkerPool, slow: Worker
     @app.get("/api/audit", response_model=schema.Audit)
     async def audit(relation: OptionalText = None, k: Count = 50) -> Response:
         """The facts that look wrong, most doubtful first."""
-        return Json(await quick.run(explorer.audit, k, relation))
+        return Json(review.marked(await quick.run(explorer.audit, k, relation)))
 
     @app.get("/api/map", response_model=schema.MapOfEntities)
     async def map(relation: OptionalText = None) -> Response:

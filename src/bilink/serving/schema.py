@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bilink.queries.doubts import Suggestion
 from bilink.queries.explain import Member
 from bilink.queries.fitting import LeftOut
+from bilink.runs.decisions import Decided
 
 MAX_K = 1000
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -17,9 +18,10 @@ class _Answer(BaseModel):
 
 
 class Error(_Answer):
-    """What went wrong, in a sentence."""
+    """What went wrong, in a sentence, and for some errors a code."""
 
     error: str
+    code: str | None = None
 
 
 class Named(_Answer):
@@ -50,6 +52,8 @@ class Info(_Answer):
     audited: bool
     examples: list[Example]
     version: str
+    review: bool  # whether decisions are kept
+    decisions: dict[str, int] | None  # how many of each kind
 
 
 class Matches(_Answer):
@@ -77,6 +81,7 @@ class AnswerRow(Triple):
     probability: float | None
     rank: int
     known: bool
+    decision: Decided | None  # what a person decided about it
 
 
 class Answers(_Answer):
@@ -155,6 +160,7 @@ class Doubt(Triple):
     score: float | None
     suggestion: Suggestion | None  # a more plausible entity in place of one end
     side: str | None  # which end
+    decision: Decided | None = None  # what a person decided about it
 
 
 class Group(_Answer):
