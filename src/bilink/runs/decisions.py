@@ -43,6 +43,7 @@ VERSION = 1
 NONE = "none"  # stands in the file where a decision is taken back
 KINDS = ("new", "doubt", "known")
 _MOST = 2**30  # bytes of the file
+_LAST = 256  # bytes that are compared before what was added is read
 _WITH_HINTS = 5  # unknown names of an import that are compared with known ones
 _COLUMNS = (
     "time",
@@ -116,6 +117,7 @@ class DecisionLog:
     def _forget(self) -> None:
         self._file: tuple[int, int] | None = None  # which one was read
         self._offset = 0  # up to where
+        self._last = b""  # what stood there, by which a file that was edited is known
         self._lines = 0
         self._changes: dict[int, Decision] = {}  # that were not taken back, in their order
         self._of: dict[Triple, list[int]] = {}  # ids of these by fact
@@ -138,10 +140,14 @@ class DecisionLog:
             with open(handle, "rb") as file:
                 state = os.fstat(handle)
                 here = state.st_dev, state.st_ino
-                if here != self._file or state.st_size < self._offset:
-                    self._forget()
                 if state.st_size > _MOST:
                     raise RunError(f"{self.path} has more than {_MOST:,} bytes; move it away")
+                if here != self._file or state.st_size < self._offset:
+                    self._forget()
+                elif state.st_size > self._offset:
+                    file.seek(self._offset - len(self._last))
+                    if file.read(len(self._last)) != self._last:
+                        self._forget()
                 if state.st_size > self._offset:
                     file.seek(self._offset)
                     self._take(file.read(state.st_size - self._offset))
@@ -159,6 +165,7 @@ class DecisionLog:
             data = parts[2]
         data = data[: data.rfind(b"\n") + 1]
         self._offset += len(data)
+        self._last = data[-_LAST:] or self._last
         for line in data.decode("utf-8", "replace").split("\n")[:-1]:
             self._lines += 1
             entry = _parsed(line.removesuffix("\r"), self._lines)
