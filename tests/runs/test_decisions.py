@@ -20,6 +20,7 @@ from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.runs.changes import compare_runs
 from bilink.runs.decisions import DecisionLog, Decisions, Wish
+from bilink.training.margin import rejected_answers
 from conftest import random_graph
 
 HOSTILE = (
@@ -281,7 +282,7 @@ def test_names_are_checked_and_what_is_known_is_kept_with_a_decision(run):
 
 def test_decisions_outlive_what_is_done_to_the_run(run, folder, tmp_path):
     run.decisions.accept(*new_facts(run, 1)[0])
-    bilink.resume(folder, {"epochs": 7})
+    bilink.resume(folder, options={"epochs": 7})
     again = bilink.load(folder)
     again.calibrate()
     assert len(again.decisions) == 1
@@ -389,6 +390,32 @@ def test_what_is_no_update_gets_a_sentence(run):
         once.update(rejected=[fact])
 
 
+@pytest.mark.parametrize("corrupt", ["random", "both"])
+def test_margin_training_goes_on_with_what_was_rejected_among_the_negatives(corrupt):
+    options = {"loss": "margin", "epochs": 20, "threads": 1, "validation_triples": 0}
+    graph = random_graph(n_entities=60, size=150)
+    before = bilink.train(graph, "distmult", 8, options={**options, "corrupt": corrupt})
+    facts = new_facts(before, 6)
+    after = before.update(rejected=facts[:5], epochs=20).run
+    plain = before.update(rejected=facts[5:], epochs=20).run
+    assert after.score(facts[:5]).mean() < plain.score(facts[:5]).mean()
+
+
+def test_rejected_answers_are_found_by_their_query():
+    plain = random_graph(n_entities=12, n_relations=3)
+    wrong = np.array([[1, 2, 3], [1, 2, 5], [4, 0, 3]])
+    graph = Graph(
+        "wrong", plain.entities, plain.relations, *map(plain.split, SPLITS), {"train": wrong}
+    )
+    keys, starts, answers = rejected_answers(graph)
+    found = {
+        (int(key) // 6, int(key) // 2 % 3, int(key) % 2): answers[i:j].tolist()
+        for key, i, j in zip(keys, starts[:-1], starts[1:], strict=True)
+    }
+    tails = {(1, 2, 0): [3, 5], (4, 0, 0): [3]}
+    assert found == {**tails, (3, 2, 1): [1], (5, 2, 1): [1], (3, 0, 1): [4]}
+
+
 def test_without_probabilities_the_rejected_is_no_answer_either(tmp_path):
     run = bilink.train(random_graph(size=150), "distmult", 4, epochs=2, threads=1)
     assert run.calibration is None
@@ -417,11 +444,12 @@ def test_what_changed_is_told(run):
 
 
 def test_rules_that_moved_are_told():
-    run = bilink.train("atlas", "paths", length=1, constants=False)
-    towns = [(f"Town {i}", "in country", "Austria") for i in range(5)]
-    back = [("Austria", "borders", f"Town {i}") for i in range(5)]
-    changes = compare_runs(run, run.update([*towns, *back]).run)
-    assert any("in country" in rule.sentence for rule in changes.rules)
+    run = bilink.train(random_graph(size=150), "paths")
+    facts = [(f"e{i}", f"r{r}", f"new {i % 3}") for i in range(9) for r in (0, 1)]
+    rules = compare_runs(run, run.update([*facts, ("e0", "r9", "e1")]).run).rules
+    assert any("r0" in rule.sentence and "r1" in rule.sentence for rule in rules)
+    gaps = [abs((rule.after or 0) - (rule.before or 0)) for rule in rules]
+    assert gaps == sorted(gaps, reverse=True)
 
 
 def test_the_command_line_updates_with_decisions(run, folder, tmp_path):
