@@ -37,13 +37,12 @@ def update(
     - `bilink update runs/first --decisions --out runs/second`
     """
     from bilink.data.files import read_triples
-    from bilink.errors import ConfigError
     from bilink.runs.changes import compare_runs
     from bilink.runs.loading import load
     from bilink.runs.update import update_run
 
     if triples is None and not decisions:
-        raise ConfigError("there is nothing to add: give --triples FILE, or --decisions, or both")
+        raise typer.BadParameter("give --triples FILE, --decisions, or both")
     before = load(run)
     rows: list[Any] = []
     rejected: list[Any] = []

@@ -417,7 +417,7 @@ class Decisions(Sequence[Decision]):
     def all(self, decision: Decided | None = None) -> list[Decision]:
         """The decisions that hold, all or those of one kind, the oldest first."""
         if decision is not None:
-            _check_decided(decision)
+            checked(decision)
         self.log.refresh()
         found = self.log.holding()
         return [each for each in found if decision in (None, each.decision)]
@@ -459,7 +459,7 @@ class Decisions(Sequence[Decision]):
         """Decide several facts at once; what now holds for each."""
         for wish in wishes:
             if wish.decision is not None:
-                _check_decided(wish.decision)
+                checked(wish.decision)
         find, relations = self._graph.entities.find, self._graph.relations.find
         rows = [(find(each.head), relations(each.relation), find(each.tail)) for each in wishes]
         ids = np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -514,7 +514,7 @@ class Decisions(Sequence[Decision]):
 
     def import_(self, path: str | Path, decision: Decided = "accept") -> Imported:
         """Decide the triples of a file so; a label of 1 or -1 accepts or rejects its triple."""
-        _check_decided(decision)
+        checked(decision)
         table = read_triples(path)
         rows = table.frame.rows()
         labels = [None] * len(rows) if table.labels is None else table.labels.tolist()
@@ -561,9 +561,11 @@ class Decisions(Sequence[Decision]):
         return h, r, t
 
 
-def _check_decided(decision: str) -> None:
+def checked(decision: str) -> Decided:
+    """The decision, if it is one."""
     if decision not in DECIDED:
         raise ConfigError(f"a decision is {', '.join(DECIDED)}, not {shortened(str(decision))}")
+    return decision
 
 
 def read_wishes(text: str, decision: Decided = "accept") -> list[Wish]:

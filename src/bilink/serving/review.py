@@ -20,6 +20,7 @@ from bilink.queries.answers import Answer
 from bilink.queries.worth_asking import worth_asking
 from bilink.runs.decisions import DECIDED, Decided, Decision, Decisions, Wish
 from bilink.runs.run import Run
+from bilink.serving import schema
 from bilink.serving.cards import doubts_of, finite
 from bilink.serving.explorer import Explorer
 from bilink.serving.updating import RunningError, Updater
@@ -33,6 +34,11 @@ KINDS = {"tsv": "text/tab-separated-values", "csv": "text/csv", "nt": "applicati
 KINDS |= {"json": "application/json"}
 _TEXTS = ("text/plain", "text/tab-separated-values")
 _NAMES = ("head", "relation", "tail")
+_REFUSALS = {
+    403: "The server only reads.",
+    409: "An update is running.",
+    415: "The content type is another, or a header is missing.",
+}
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 OptionalName = Annotated[str | None, Query(min_length=1, max_length=500)]
@@ -356,6 +362,7 @@ class Queue:
         self._run, self._audited = run, audited
         self._batches: dict[Key, _Batch] = {}
         self._searching = threading.Lock()
+        self._is_large = False  # too large to search all of it
 
     def page(
         self, key: Key, k: int, offset: int, decisions: Decisions, search: bool
@@ -386,23 +393,23 @@ class Queue:
         if key.kind == "doubts":
             return self._doubts(key) if not round else []
         end = time.monotonic() + SEARCH_SECONDS
+
+        def stop() -> bool:
+            return time.monotonic() > end
+
         names = self._run.graph.relations
         r = None if key.relation is None else names.find(key.relation)
         if key.order == "learning" and self._run.judge is not None:
-            return self._instructive(r, round, lambda: time.monotonic() > end)
-        try:
-            found = self._run.query_ids(
-                None,
-                r,
-                None,
-                k=min(BATCH * 2**round, MOST),
-                new=True,
-                stop=lambda: time.monotonic() > end,
-            )
-        except QueryStopped:  # too large a graph to look at all of it
-            rows = self._instructive(r, round, lambda: False)
-            return sorted(rows, key=lambda row: -(row["probability"] or 0.0))
-        return [self._row(answer) for answer in found]
+            return self._instructive(r, round, stop)
+        if not self._is_large:
+            k = min(BATCH * 2**round, MOST)
+            try:
+                found = self._run.query_ids(None, r, None, k=k, new=True, stop=stop)
+                return [self._row(answer) for answer in found]
+            except QueryStopped:
+                self._is_large = True
+        rows = self._instructive(r, round, lambda: False)
+        return sorted(rows, key=lambda row: -(row["probability"] or 0.0))
 
     def _row(self, answer: Answer) -> dict[str, Any]:
         triple = answer.head, answer.relation, answer.tail
@@ -477,7 +484,10 @@ def add_review(
 
     app.add_exception_handler(ReviewError, failed)
     app.add_exception_handler(RunningError, failed)
-    router = APIRouter(prefix="/api/v1", route_class=_checked(review))
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: {"model": schema.Error, "description": text} for status, text in _REFUSALS.items()
+    }
+    router = APIRouter(prefix="/api/v1", route_class=_checked(review), responses=refusals)
     _add_decisions(router, review, quick, json)
     _add_files(router, review, quick, slow, json)
     _add_queue(router, review, quick, slow, json)
