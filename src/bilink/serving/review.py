@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Protocol
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from bilink._text import printable
 from bilink.errors import BilinkError, ConfigError, QueryStopped, RunError
@@ -34,6 +35,7 @@ KINDS = {"tsv": "text/tab-separated-values", "csv": "text/csv", "nt": "applicati
 KINDS |= {"json": "application/json"}
 _TEXTS = ("text/plain", "text/tab-separated-values")
 _NAMES = ("head", "relation", "tail")
+_OTHERS = ("DELETE", "HEAD", "OPTIONS", "PATCH", "PUT", "TRACE")
 _REFUSALS = {
     403: "The server only reads.",
     409: "An update is running.",
@@ -492,7 +494,13 @@ def add_review(
     _add_files(router, review, quick, slow, json)
     _add_queue(router, review, quick, slow, json)
     _add_update(router, review, quick, json)
+    for path in ("/decisions", "/update"):  # the framework would name one of their two methods
+        router.add_api_route(path, _other_method, methods=[*_OTHERS], include_in_schema=False)
     app.include_router(router)
+
+
+async def _other_method() -> Response:
+    raise HTTPException(405, headers={"allow": "GET, POST"})
 
 
 def _checked(review: Review) -> type[APIRoute]:
