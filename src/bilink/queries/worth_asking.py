@@ -120,8 +120,10 @@ def _candidates(
         parts.append(lists.triples)
         bounds.append(expit(judge.probability.log_odds(features)))
     triples, first = np.unique(np.concatenate(parts), axis=0, return_index=True)
-    possible = (np.concatenate(bounds)[first] >= _NEAR) & ~evidence.rejected.holds(triples)
-    triples = triples[possible]
+    highest, open_ = np.concatenate(bounds)[first], ~evidence.rejected.holds(triples)
+    triples, highest = triples[open_], highest[open_]
+    if len(triples) > JUDGED:  # never fewer than that, even where nothing is probable
+        triples = triples[highest >= min(_NEAR, np.partition(highest, -JUDGED)[-JUDGED])]
     return triples[np.sort(random.permutation(len(triples))[:JUDGED])]
 
 

@@ -526,8 +526,8 @@ def _check_post(request: Request, review: Review) -> None:
         raise ReviewError(OFF, 403, "review-off")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.url.path.endswith("/import"):
-        if kind not in _TEXTS or "x-bilink" not in request.headers:
-            needed = f"content-type {' or '.join(_TEXTS)}, and a header X-Bilink"
+        if kind not in _TEXTS or request.headers.get("x-bilink") != "1":
+            needed = f"content-type {' or '.join(_TEXTS)}, and a header X-Bilink: 1"
             raise ReviewError(f"Facts are imported with {needed}.", 415, "invalid")
     elif kind != "application/json":
         raise ReviewError("This needs content-type application/json.", 415, "invalid")
