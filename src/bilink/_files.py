@@ -32,7 +32,7 @@ def replacing(path: Path) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise write_error(path, error) from error
     finally:
@@ -152,7 +152,7 @@ def write_error(path: Path, error: OSError) -> RunError:
     return RunError(f"cannot write {path}: {error.strerror or error}")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename last, where the system can (Windows cannot)."""
     if os.name != "posix":
         return

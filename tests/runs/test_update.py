@@ -202,10 +202,11 @@ def test_the_command_line_updates(runs, tmp_path):
         "facts": 4,
         "between_known": 0,
         "of_new": 4,
+        "rejected": 1,
+        "removed": 0,
         "entities": ["new", "other"],
         "relations": ["r9"],
     }
-    assert "set aside 1 triple labelled -1" in done.stderr
     done = run("query", "more", "--head", "new", "--relation", "r2")
     assert "e1" in done.stdout
     done = run("update", runs[1].path, "--triples", "new.tsv", "--out", "more")

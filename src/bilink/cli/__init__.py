@@ -22,6 +22,7 @@ from bilink.cli import (
     explain,
     export,
     query,
+    review,
     rules,
     search,
     serve,
@@ -81,6 +82,7 @@ app.command("rules")(rules.rules)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
 app.command("explain")(explain.explain)
+app.command("review")(review.review)
 app.command("update")(update.update)
 app.command("export")(export.export)
 app.command("search")(search.search)

@@ -25,6 +25,10 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file that holds the token.", show_default=False)
     ] = None,
+    review: Annotated[
+        bool,
+        typer.Option("--review", help="Keep decisions about facts in the folder of the run."),
+    ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explore runs in the browser, or ask them over HTTP.
@@ -50,4 +54,4 @@ def serve(
         if open_page:
             webbrowser.open(address)
 
-    start(*runs, host=host, port=port, token=secret, ready=ready)
+    start(*runs, host=host, port=port, token=secret, review=review, ready=ready)

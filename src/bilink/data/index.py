@@ -119,3 +119,9 @@ def known_answers(graph: Graph, splits: Sequence[str]) -> FactIndex:
     """The index of the facts in ``splits``; without splits it is empty (raw ranking)."""
     triples = np.concatenate([graph.train[:0], *(graph.split(split) for split in splits)])
     return FactIndex(triples, len(graph.entities), len(graph.relations))
+
+
+def rejected_facts(graph: Graph) -> FactIndex:
+    """The index of what people rejected: the negatives of train."""
+    triples = graph.negatives.get("train", graph.train[:0])
+    return FactIndex(triples, len(graph.entities), len(graph.relations))

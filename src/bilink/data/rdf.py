@@ -5,6 +5,7 @@ reading makes the name again.  What is said about a triple, such as its probabil
 an rdf:Statement, which every RDF tool reads; RDF-star and RDF 1.2 exclude each other.
 """
 
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -105,14 +106,20 @@ class _Namer:
 
 def write_rdf(path: Path, triples: Iterable[Prediction]) -> None:
     """Write each triple once, with a statement of its probability where there is one."""
-    ox = pyoxigraph(f"writing {path.name}")
-    form = _format(ox, path.suffix.casefold())
+    content = rdf_content(triples, path.suffix.casefold())
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def rdf_content(triples: Iterable[Prediction], ending: str) -> bytes:
+    """The same as the bytes of a file with this ending."""
+    ox = pyoxigraph(f"writing a {ending} file")
     once: dict[tuple[str, str, str], float | None] = {}
     for head, relation, tail, probability in triples:
         once.setdefault((head, relation, tail), probability)
-    lines = _statements(ox, once)
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        ox.serialize(lines, file, form)
+    buffer = io.BytesIO()
+    ox.serialize(_statements(ox, once), buffer, _format(ox, ending))
+    return buffer.getvalue()
 
 
 def _statements(

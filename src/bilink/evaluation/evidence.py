@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from bilink._jit import kernel
 from bilink._threads import cores, single_threaded_blas
 from bilink.data.graph import COLUMNS, SPLITS, Graph, position
-from bilink.data.index import FactIndex, KnownAnswers, known_answers
+from bilink.data.index import FactIndex, KnownAnswers, known_answers, rejected_facts
 from bilink.evaluation.ranks import question_blocks
 from bilink.models.scorer import SIDES, Scorer, Side
 
@@ -176,6 +176,7 @@ class Evidence:
     def __init__(self, scorer: Scorer, graph: Graph, known: FactIndex | None = None):
         self.scorer, self.graph = scorer, graph
         self.known = known_answers(graph, SPLITS) if known is None else known
+        self.rejected = rejected_facts(graph)
         n, k = len(graph.entities), len(graph.relations)
         facts, train = graph.triples.astype(np.int64), graph.train.astype(np.int64)
         self._entities = Groups.of(_by_entity(facts, k), _by_entity(train, k), 2 * k)

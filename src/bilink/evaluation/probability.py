@@ -17,6 +17,8 @@ second logistic regression p = σ(v·e) is fitted on answers to questions about 
 of which is known: a validation fact is right, and any other candidate with its chance q.  p is the
 probability that is shown, and that orders answers.
 
+What people rejected is false: it counts so among the answers, and its probability is the lowest.
+
 How many facts are missing is not known either.  It is given: the share ``missing``.  The evidence
 may contradict it: no candidate is more than certain, so the chances of all may add up to less.
 """
@@ -64,6 +66,7 @@ class Examples:
     place: np.ndarray  # of each candidate, the place that lists it
     asked: np.ndarray  # (l, features): answers to questions about validation facts
     right: np.ndarray  # bool, whether each of them is a validation fact
+    wrong: np.ndarray  # bool, whether it was rejected
     shown: np.ndarray  # what each counts: the first answers are those that are looked at
     validation: int  # facts that were looked at
     known: int  # facts of the graph
@@ -98,7 +101,7 @@ def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
         parts.append((own, weights, lists.place + places))
         places += len(chosen)
     candidates, weights, place = (np.concatenate(part) for part in zip(*parts, strict=True))
-    asked, right, shown = _asked(evidence, random)
+    asked, right, wrong, shown = _asked(evidence, random)
     return Examples(
         positives=found[listed],
         candidates=candidates,
@@ -106,6 +109,7 @@ def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
         place=place,
         asked=asked,
         right=right,
+        wrong=wrong,
         shown=shown,
         validation=len(facts),
         known=evidence.known.count,
@@ -114,10 +118,10 @@ def find_examples(evidence: Evidence, seed: int = 0) -> Examples:
 
 def _asked(
     evidence: Evidence, random: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The answers to questions about validation facts, none of which is known; which are right.
 
-    An answer counts 1 / √rank.
+    Then which of them were rejected, and what each counts.  An answer counts 1 / √rank.
     """
     graph = evidence.graph
     unknown = Evidence(evidence.scorer, replace(graph, valid=graph.valid[:0]))
@@ -128,9 +132,10 @@ def _asked(
         places = Places(side, facts[:, COLUMNS[side][0]], facts[:, 1])
         lists = unknown.lists(places, LISTED)
         features, right = unknown.features(lists.triples), true.holds(lists.triples)
-        parts.append((features, right, np.exp(lists.log_rank / 2)))
-    features, right, shown = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return features, right, shown * len(shown) / max(shown.sum(), 1e-12)
+        wrong = evidence.rejected.holds(lists.triples)
+        parts.append((features, right, wrong, np.exp(lists.log_rank / 2)))
+    features, right, wrong, shown = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return features, right, wrong, shown * len(shown) / max(shown.sum(), 1e-12)
 
 
 def _rank_of(side: int) -> int:
@@ -231,7 +236,8 @@ def _fit(examples: Examples, graph: Graph, seed: int) -> Probability:
     for share in SHARES:
         missing = share / (1 - share) * examples.known
         start = data.fit(examples.validation / missing, penalty, start)
-        right = np.where(examples.right, 1.0, expit(answers @ start))
+        chances = np.where(examples.wrong, 0.0, expit(answers @ start))
+        right = np.where(examples.right, 1.0, chances)
         asked = _fit_asked(answers, right, examples.shown, asked)
         weights.append(asked[:-1])
         offsets.append(asked[-1])
@@ -353,6 +359,7 @@ class Judge:
         """
         features = self.evidence.features(triples, repeatable=True)
         odds = self.probability.log_odds(features, missing)
+        odds[self.evidence.rejected.holds(np.asarray(triples).reshape(-1, 3))] = -_FARTHEST
         return odds, expit(odds)
 
 

@@ -83,6 +83,8 @@ def _candidates(judge: Judge, r: int, wanted: Wanted) -> tuple[np.ndarray, np.nd
         found.append(lists.triples)
         values.append(judge.probability.log_odds(features, wanted.missing))
     triples, bounds = np.concatenate(found), np.concatenate(values)
+    possible = ~judge.evidence.rejected.holds(triples)
+    triples, bounds = triples[possible], bounds[possible]
     for end, limit in allowed.items():
         if limit is not None:
             inside = np.isin(triples[:, COLUMNS[end][1]], limit(r))

@@ -9,7 +9,7 @@ import numpy as np
 
 from bilink._text import printable
 from bilink.data.graph import COLUMNS, SPLITS, Graph
-from bilink.data.index import FactIndex, known_answers
+from bilink.data.index import FactIndex, known_answers, rejected_facts
 from bilink.errors import ConfigError
 from bilink.evaluation.probability import MISSING, Judge, check_missing
 from bilink.evaluation.ranks import best_of_row
@@ -77,6 +77,11 @@ class Answering:
     def known(self) -> FactIndex:
         """What the graph knows, of all splits."""
         return known_answers(self.graph, SPLITS)
+
+    @cached_property
+    def rejected(self) -> FactIndex:
+        """What people found false: it is no answer to any question."""
+        return rejected_facts(self.graph)
 
     def query(
         self,
@@ -328,7 +333,7 @@ class Answering:
     ) -> tuple[np.ndarray, list[LeftOut]]:
         """The entities that may not be answers, and how many of them make no sense."""
         facts = self.known[side].of_query(given, r)
-        leave_out = [facts] if new else []
+        leave_out = [self.rejected[side].of_query(given, r), *([facts] if new else [])]
         if r not in self.graph.reflexive_relations:
             leave_out.append(np.array([given]))
         left_out = []
@@ -352,6 +357,7 @@ class Answering:
     def _relations(self, h: int, t: int, page: Page, new: bool, missing: float) -> Answers:
         n = len(self.graph.relations)
         triples = np.stack([np.full(n, h), np.arange(n), np.full(n, t)], axis=1)
+        triples = triples[~self.rejected.holds(triples)]
         if new:
             triples = triples[~self.known.holds(triples)]
         scores = self.scorer.score(triples)
@@ -400,7 +406,7 @@ class Answering:
         floor: float,
         search: Mapping[str, Any],
     ) -> tuple[np.ndarray, np.ndarray]:
-        facts = self.known.pairs(r)
+        facts, rejected = self.known.pairs(r), self.rejected.pairs(r)
         heads = tails = None
         if isinstance(limit, Fitting):
             if not limit.has_new_pairs(r):
@@ -413,7 +419,7 @@ class Answering:
             k,
             heads=heads,
             tails=tails,
-            leave_out=facts if new else None,
+            leave_out=np.union1d(facts, rejected) if new else rejected,
             loops=r in self.graph.reflexive_relations,
             seeds=facts // len(self.graph.entities),
             floor=floor,

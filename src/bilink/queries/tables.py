@@ -7,7 +7,7 @@ from typing import Any
 from bilink._extras import needs
 from bilink._files import replacing, write_text
 from bilink._text import json_text, shortened
-from bilink.data.rdf import RDF_ENDINGS, pyoxigraph, write_rdf
+from bilink.data.rdf import RDF_ENDINGS, pyoxigraph, rdf_content, write_rdf
 from bilink.errors import ConfigError, DataError
 
 TABLES = (".tsv", ".csv", ".parquet", ".json")
@@ -51,10 +51,29 @@ class Table:
             case ".json":
                 write_text(path, json_text(self.to_dict()) + "\n")
             case ".nt" | ".ttl":
-                keys = ("head", "relation", "tail", "probability")
-                write_rdf(path, [tuple(row[key] for key in keys) for row in self.rows()])
+                write_rdf(path, self._predictions())
             case ending:
                 self._write_table(path, ending)
+
+    def content(self, ending: str) -> bytes:
+        """What ``write`` would put into a file with this ending: .tsv, .csv, .nt or .json."""
+        match ending:
+            case ".json":
+                return (json_text(self.to_dict(), ascii_only=True) + "\n").encode()
+            case ".nt":
+                return rdf_content(self._predictions(), ending)
+        try:
+            frame = self.to_polars()
+        except UnicodeEncodeError as error:
+            raise DataError(f"a name is not valid Unicode: {error.object!r}") from None
+        if ending == ".tsv":
+            _check_tsv(frame)
+            return frame.write_csv(separator="\t", quote_style="never").encode()
+        return frame.write_csv().encode()
+
+    def _predictions(self) -> list[tuple[Any, ...]]:
+        keys = ("head", "relation", "tail", "probability")
+        return [tuple(row[key] for key in keys) for row in self.rows()]
 
     def _write_table(self, path: Path, ending: str) -> None:
         frame = self.to_polars()

@@ -10,6 +10,8 @@
     probability.json         what makes probabilities of evidence
     weights.safetensors      of an ensemble, whose members are member-0.safetensors and so on
     audit/                   what ``bilink audit`` found, and the models that it trained
+    decisions.tsv            what people decided about facts, which nothing replaces
+    updates/                 runs that know what was decided, made by ``bilink serve --review``
 
 All of it can be read without bilink: JSON, TOML, and safetensors (a JSON header and raw arrays).
 Each file is replaced as a whole, so that a crash leaves the last good state.  Files name what they
@@ -70,6 +72,7 @@ FILES = (
 
 
 AUDIT, DOUBTS = "audit", "doubts.json"
+DECISIONS, UPDATES = "decisions.tsv", "updates"
 MEMBER = re.compile(r"member-\d+\.safetensors")
 
 
@@ -107,6 +110,11 @@ class RunFolder:
             raise RunError(
                 f"{self.path} exists; choose another --out, go on with "
                 f"'bilink resume {self.path}', or overwrite it with --force"
+            )
+        if kept := present & {DECISIONS, UPDATES}:
+            raise RunError(
+                f"{self.path} holds {sorted(kept)[0]!r}, the work of people, which is not "
+                "overwritten; choose another --out, or move it away"
             )
         strangers = {name for name in present - set(FILES) - {AUDIT} if not MEMBER.fullmatch(name)}
         if strangers:

@@ -26,6 +26,7 @@ from bilink.runs.folder import RunFolder
 from bilink.training.fold_in import Frozen
 
 if TYPE_CHECKING:
+    from bilink.runs.decisions import Decisions
     from bilink.runs.update import Update
 
 
@@ -90,20 +91,26 @@ class Run(Answering):
 
     def update(
         self,
-        triples: Iterable[tuple[str, str, str]],
+        triples: Iterable[tuple[str, str, str]] = (),
         *,
+        rejected: Iterable[tuple[str, str, str]] = (),
+        decisions: bool = False,
         epochs: int = 0,
         out: str | Path | None = None,
         force: bool = False,
         seed: int = 0,
     ) -> "Update":
-        """The run with new facts, and the counts of what became of them.
+        """The run with new facts and without rejected ones, and counts of what became of them.
 
         Facts between known entities enter the graph; new entities and relations get embeddings from
         their facts, all else frozen; rules are counted anew, and what evidence is worth is learnt
         anew where a relation or more than 1 % of the facts are new.  Ids stay, and new names follow
         them.  With ``epochs``, training then goes on for as many from
         where the parameters are.  With ``out``, the new run is kept in that folder.
+
+        What is ``rejected`` is no answer any more, its probability is the lowest, and it leaves the
+        graph if that held it.  ``decisions`` adds what was accepted and rejected in
+        ``run.decisions``.
 
         Examples
         --------
@@ -112,7 +119,19 @@ class Run(Answering):
         """
         from bilink.runs.update import update_run  # which knows all kinds of runs
 
-        return update_run(self, triples, epochs=epochs, out=out, force=force, seed=seed)
+        if decisions:
+            triples = [*triples, *self.decisions.triples("accept")]
+            rejected = [*rejected, *self.decisions.triples("reject")]
+        return update_run(
+            self, triples, rejected=rejected, epochs=epochs, out=out, force=force, seed=seed
+        )
+
+    @cached_property
+    def decisions(self) -> "Decisions":
+        """What people decided about facts of the run; kept in its folder."""
+        from bilink.runs.decisions import Decisions  # which reads files of triples
+
+        return Decisions(self)
 
     def evaluate(
         self,

@@ -1,5 +1,8 @@
 """Tomorrow's facts: a run whose graph has grown, without training from the start.
 
+What was rejected is kept in the graph, among the negatives of train: it is no answer any more, its
+probability is the lowest, and if the graph held it, it does so no longer.
+
 Facts between known entities enter the graph: they are known from now on, rules walk along them, and
 probabilities count them.  New entities and relations get rows from their facts, all else frozen
 (``training.fold_in``).  Rules are counted anew.  What evidence is worth is learnt anew where many
@@ -15,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from bilink._text import closest, counted
+from bilink._text import closest, counted, printable
 from bilink.data.building import check_size
 from bilink.data.graph import SPLITS, Graph
-from bilink.data.index import known_answers
+from bilink.data.index import known_answers, rejected_facts
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.models.model import Model
@@ -53,6 +56,8 @@ class Update:
     of_new: int  # new facts that mention a new entity or a new relation
     entities: tuple[str, ...]  # new ones
     relations: tuple[str, ...]
+    rejected: int = 0  # triples, but for those that were rejected before
+    removed: int = 0  # of these, facts that the graph held
 
     @property
     def facts(self) -> int:
@@ -61,7 +66,8 @@ class Update:
 
     def to_dict(self) -> dict[str, Any]:
         """As ``bilink update --json`` prints it."""
-        counts = ("given", "repeated", "known", "facts", "between_known", "of_new")
+        facts = ("facts", "between_known", "of_new", "rejected", "removed")
+        counts = ("given", "repeated", "known", *facts)
         return {
             "run": None if self.run.path is None else str(self.run.path),
             **{name: getattr(self, name) for name in counts},
@@ -71,12 +77,17 @@ class Update:
 
     def sentences(self) -> list[str]:
         """For people: every triple is accounted for."""
-        lines = [
-            f"{counted(self.given, 'triple')}: {counted(self.facts, 'new fact')}, "
-            f"{self.known:,} known already, {self.repeated:,} given more than once",
-            f"of the new facts, {self.between_known:,} are between known entities and "
-            f"{self.of_new:,} mention something new",
-        ]
+        lines = []
+        if self.given:
+            lines += [
+                f"{counted(self.given, 'triple')}: {counted(self.facts, 'new fact')}, "
+                f"{self.known:,} known already, {self.repeated:,} given more than once",
+                f"of the new facts, {self.between_known:,} are between known entities and "
+                f"{self.of_new:,} mention something new",
+            ]
+        if self.rejected:
+            held = f"; {self.removed:,} left the graph, which held them" if self.removed else ""
+            lines.append(f"{counted(self.rejected, 'triple')} rejected{held}")
         for names, one, more in (
             (self.entities, "entity", "entities"),
             (self.relations, "relation", "relations"),
@@ -101,8 +112,9 @@ class Update:
 
 def update_run(
     run: Run,
-    triples: Iterable[Triple],
+    triples: Iterable[Triple] = (),
     *,
+    rejected: Iterable[Triple] = (),
     epochs: int = 0,
     out: str | Path | None = None,
     force: bool = False,
@@ -110,7 +122,7 @@ def update_run(
     on_epoch: OnEpoch | None = None,
     should_stop: ShouldStop = lambda: False,
 ) -> Update:
-    """``run`` with ``triples`` among its training facts; see ``Run.update``."""
+    """``run`` with ``triples`` among its facts and without ``rejected``; see ``Run.update``."""
     assert isinstance(run, TrainedRun | CombinedRun | PathRun)
     if out is not None and run.path is not None and run.path.resolve() == Path(out).resolve():
         raise RunError(f"{out} is the run that is updated; choose another --out")
@@ -121,7 +133,7 @@ def update_run(
         raise ConfigError(f"{what} and not trained, so there are no epochs to go on with")
     if epochs and isinstance(run, TrainedRun) and not run.history:
         raise ConfigError("the run was made and not trained, so there are no epochs to go on with")
-    grown = _grow(run.graph, list(triples))
+    grown = _grow(run.graph, list(triples), list(rejected))
     folder = RunFolder(out) if out is not None else None
     if folder is None:
         made = _made(run, grown, epochs, seed, on_epoch, should_stop)
@@ -142,6 +154,11 @@ class _Grown:
     relations: int
     counts: Mapping[str, int]
 
+    @property
+    def changes(self) -> int:
+        """How many facts are new or rejected."""
+        return len(self.facts) + self.counts["rejected"]
+
     def result(self, run: Run) -> Update:
         entities, relations = self.graph.entities.names, self.graph.relations.names
         return Update(
@@ -152,8 +169,7 @@ class _Grown:
         )
 
 
-def _grow(graph: Graph, triples: list[Triple]) -> _Grown:
-    """The graph with what is new in ``triples``; old ids stay, new names follow in their order."""
+def _check_names(triples: Iterable[Any]) -> None:
     for triple in triples:
         if (
             isinstance(triple, str)
@@ -161,6 +177,11 @@ def _grow(graph: Graph, triples: list[Triple]) -> _Grown:
             or not all(isinstance(x, str) for x in triple)
         ):
             raise DataError(f"expected head, relation and tail, three names, not {triple!r}")
+
+
+def _grow(graph: Graph, triples: list[Triple], rejected: list[Triple]) -> _Grown:
+    """The graph with what is new in ``triples``; old ids stay, new names follow in their order."""
+    _check_names([*triples, *rejected])
     old_entities, old_relations = len(graph.entities), len(graph.relations)
     entity, relation = _Finder(graph.entities), _Finder(graph.relations)
     rows = np.array(
@@ -169,12 +190,19 @@ def _grow(graph: Graph, triples: list[Triple]) -> _Grown:
     _, first = np.unique(rows, axis=0, return_index=True)
     distinct = rows[np.sort(first)]
     is_new = (distinct >= (old_entities, old_relations, old_entities)).any(axis=1)
+    known = known_answers(graph, SPLITS)
     held = np.zeros(len(distinct), dtype=bool)
-    held[~is_new] = known_answers(graph, SPLITS).holds(distinct[~is_new])
+    held[~is_new] = known.holds(distinct[~is_new])
     facts = distinct[~held].astype(np.int32)
-    if not len(facts):
+    wrong = np.unique(_known_ids(rejected, entity, relation), axis=0)
+    _check_contradiction(distinct, rejected, wrong, entity, relation)
+    is_old = (wrong < (old_entities, old_relations, old_entities)).all(axis=1)
+    fresh = np.ones(len(wrong), dtype=bool)
+    fresh[is_old] = ~rejected_facts(graph).holds(wrong[is_old])
+    if not len(facts) and not fresh.any():
+        what = f"the graph holds all {counted(len(distinct), 'triple')} already"
         raise DataError(
-            f"nothing is new: the graph holds all {counted(len(distinct), 'triple')} already"
+            f"nothing is new: {what if triples else 'no fact was accepted or rejected'}"
         )
     check_size(old_entities + len(entity.new), old_relations + len(relation.new), graph.name)
     counts = {
@@ -183,14 +211,58 @@ def _grow(graph: Graph, triples: list[Triple]) -> _Grown:
         "known": int(held.sum()),
         "between_known": int((~held & ~is_new).sum()),
         "of_new": int(is_new.sum()),
+        "rejected": int(fresh.sum()),
+        "removed": int(known.holds(wrong[is_old]).sum()),
     }
+    former = graph.negatives.get("train", graph.train[:0])
+    wrong = np.concatenate([former, wrong])
+    wrong = wrong[~_are_among(wrong, distinct)]
+    train, valid, test = (part[~_are_among(part, wrong)] for part in map(graph.split, SPLITS))
+    train = np.concatenate([train, facts])
+    if not len(train):
+        raise DataError(f"graph {graph.name!r} would be left without training facts")
     grown = replace(
         graph,
         entities=entity.grown(),
         relations=relation.grown(),
-        train=np.concatenate([graph.train, facts]),
+        negatives={**graph.negatives, "train": np.unique(wrong, axis=0)},
+        train=train,
+        valid=valid,
+        test=test,
     )
     return _Grown(grown, facts, len(entity.new), len(relation.new), counts)
+
+
+def _known_ids(triples: list[Triple], entity: "_Finder", relation: "_Finder") -> np.ndarray:
+    rows = [(entity.known(h), relation.known(r), entity.known(t)) for h, r, t in triples]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def _are_among(triples: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which of the triples stand among the others."""
+    if not len(others):
+        return np.zeros(len(triples), dtype=bool)
+    _, places = np.unique(
+        np.concatenate([others, triples]).astype(np.int64), axis=0, return_inverse=True
+    )
+    places = places.ravel()
+    return np.isin(places[len(others) :], places[: len(others)])
+
+
+def _check_contradiction(
+    accepted: np.ndarray,
+    names: list[Triple],
+    wrong: np.ndarray,
+    entity: "_Finder",
+    relation: "_Finder",
+) -> None:
+    both = _are_among(wrong, accepted)
+    if both.any():
+        ids = tuple(wrong[both][0].tolist())
+        named = next(
+            n for n in names if tuple(_known_ids([n], entity, relation)[0].tolist()) == ids
+        )
+        raise DataError(f"{' · '.join(map(printable, named))} is given as true and as rejected")
 
 
 class _Finder:
@@ -204,6 +276,10 @@ class _Finder:
         if name in self._vocabulary:
             return self._vocabulary.find(name)
         return self.new.setdefault(name, len(self._vocabulary) + len(self.new))
+
+    def known(self, name: str) -> int:
+        """The id of a name that must be there."""
+        return self.new[name] if name in self.new else self._vocabulary.find(name)
 
     def grown(self) -> Vocabulary:
         return replace(self._vocabulary, names=(*self._vocabulary.names, *self.new))
@@ -239,7 +315,7 @@ def _made(
         weights = {side: _padded(run.scorer.weights[side], sizes[1]) for side in SIDES}
         scorer = run.scorer.with_members([m.scorer for m in members.values()], weights)
         result = CombinedRun(grown.graph, members, scorer, run.config, run.data)
-    if sizes[1] or run.calibration is None or len(grown.facts) > _MANY * len(run.graph.triples):
+    if sizes[1] or run.calibration is None or grown.changes > _MANY * len(run.graph.triples):
         result.calibrate_if_possible()
     else:
         result.take_calibration(run.calibration)
@@ -253,6 +329,7 @@ def _trained(run: TrainedRun, grown: _Grown, model: Model) -> TrainedRun:
         "entities": grown.entities,
         "relations": grown.relations,
         "facts": len(grown.facts),
+        "rejected": grown.counts["rejected"],
     }
     config = replace(run.config, fingerprint=grown.graph.fingerprint, made=made)
     return TrainedRun(grown.graph, model, config, run.history, run.progress, run.stopped)

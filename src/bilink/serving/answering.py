@@ -54,6 +54,7 @@ class Server:
         self.pairs = WorkerPool("pairs", workers=1, waiting=8, seconds=60)
         self.explain = WorkerPool("explain", workers=1, waiting=8, seconds=60)
         self.cards = WorkerPool("cards", workers=2, waiting=32, seconds=60)
+        self.queue = WorkerPool("queue", workers=1, waiting=8, seconds=60)
         self.map = WorkerPool("map", workers=1, waiting=8, seconds=60)
 
     def close(self) -> None:
@@ -61,6 +62,7 @@ class Server:
         self.runs.close()
         for pool in (self.quick, self.batch, self.compare, self.pairs, self.explain, self.cards):
             pool.close()
+        self.queue.close()
         self.map.close()
 
     async def answer(

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
@@ -17,10 +17,10 @@ from bilink.runs.run import Run
 from bilink.serving import schema
 from bilink.serving.answering import Json, Server, add_files
 from bilink.serving.batch import answer_batch
-from bilink.serving.explorer import Decisions
 from bilink.serving.failures import CODES, describe, kinds
 from bilink.serving.guard import Guard
 from bilink.serving.pools import BusyError, SlowError, WorkerPool
+from bilink.serving.review import Marks, Review, add_review
 from bilink.serving.runs import Runs
 
 __all__ = ["BusyError", "SlowError", "WorkerPool", "make_app"]
@@ -91,6 +91,7 @@ _TAGS = [
     {"name": "questions", "description": "What is true, how likely, and why."},
     {"name": "graph", "description": "Names, entities and relations."},
     {"name": "run", "description": "The runs of the server as a whole."},
+    {"name": "review", "description": "What people decide about facts, and the update with it."},
 ]
 
 
@@ -99,27 +100,27 @@ def make_app(
     *,
     token: str | None = None,
     hosts: Collection[str] | None = None,
-    decisions: Decisions | None = None,
-    extend: Callable[[APIRouter, Server], None] | None = None,
+    review: bool = False,
 ) -> ASGIApp:
-    """The ASGI application that answers for one run or several.
+    """The ASGI application that answers for one run or several; see ``Guard`` for who may ask.
 
-    ``decisions`` knows what people have decided about triples; ``extend`` may add endpoints.  See
-    ``Guard`` for the other parameters.
+    With ``review``, decisions are kept in the folder of the first run; without, nothing is ever
+    written.
     """
     cores = os.cpu_count() or 1
     quick = WorkerPool("quick", workers=min(4, cores), waiting=256, seconds=10)
-    runs = Runs(
-        [run] if isinstance(run, Run) else run,
-        decisions=decisions,
-        last_use=lambda: quick.last_use,
-    )
+    given = [run] if isinstance(run, Run) else list(run)
+    marks = Marks(given[0], review) if given else None
+    runs = Runs(given, decisions=marks, last_use=lambda: quick.last_use)
     server = Server(runs, quick)
+    server.review = review
+    reviewing = Review(runs[None], review, on_updated=runs.add)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         runs.open()
         yield
+        reviewing.updater.close()
         server.close()
 
     app = FastAPI(
@@ -140,9 +141,8 @@ def make_app(
         _add_questions(router, server)
         _add_graph(router, server, seconds)
         _add_runs(router, server)
-        if extend is not None:
-            extend(router, server)
         app.include_router(router, include_in_schema=prefix == "/api/v1")
+    add_review(app, reviewing, server.quick, server.queue, Json, _ERRORS)
     add_files(app)
     return Guard(app, token=token, hosts=hosts)
 

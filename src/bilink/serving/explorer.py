@@ -114,7 +114,9 @@ class Facts:
 class Decisions(Protocol):
     """What people have decided about triples; see ``bilink.serving.review``."""
 
-    version: int  # another one after each change
+    @property
+    def version(self) -> int:
+        """Another number after each change."""
 
     def decision(self, head: str, relation: str, tail: str) -> str | None:
         """What was decided about a triple of names: accept, reject, unsure, or nothing yet."""

@@ -1,12 +1,13 @@
 """The shapes of requests and answers, for the OpenAPI schema."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from bilink.queries.doubts import Suggestion
 from bilink.queries.explain import Member
 from bilink.queries.fitting import LeftOut
+from bilink.runs.decisions import Decided
 
 MAX_K = 1000
 MAX_OFFSET = 10_000
@@ -25,7 +26,7 @@ class Suggested(_Answer):
 
 
 class Error(_Answer):
-    """What went wrong, in a sentence."""
+    """What went wrong, in a sentence, and for some errors a code."""
 
     error: str
     code: str = Field(
@@ -33,9 +34,6 @@ class Error(_Answer):
         "not-found, invalid, not-finite, busy, slow, unauthorized, forbidden, too-large, …"
     )
     suggestions: list[Suggested] = Field([], description="Close names, where one is unknown.")
-
-
-Decision = Literal["accept", "reject", "unsure"]
 
 
 class Named(_Answer):
@@ -111,7 +109,7 @@ class AnswerRow(Triple):
     probability: float | None
     rank: int
     known: bool
-    decision: Decision | None
+    decision: Decided | None  # what a person decided about it
 
 
 class Answers(_Answer):
@@ -183,7 +181,7 @@ class ScoreRow(Triple):
     score: float | None
     probability: float | None
     known: bool
-    decision: Decision | None
+    decision: Decided | None  # what a person decided about it
 
 
 class NoScore(_Answer):
@@ -236,7 +234,7 @@ class Explanation(Triple):
     analogies: list[Supporting]
     paths: list[list[tuple[str, str, str]]]
     note: str
-    decision: Decision | None
+    decision: Decided | None  # what a person decided about it
 
 
 class Doubt(Triple):
@@ -246,7 +244,7 @@ class Doubt(Triple):
     score: float | None
     suggestion: Suggestion | None  # a more plausible entity in place of one end
     side: str | None  # which end
-    decision: Decision | None
+    decision: Decided | None  # what a person decided about it
 
 
 class Group(_Answer):
@@ -386,7 +384,7 @@ class ComparedRow(Triple):
     """A triple, and what each run says of it, by its id; None where it does not know a name."""
 
     known: bool
-    decision: Decision | None
+    decision: Decided | None  # what a person decided about it
     answers: dict[str, ComparedAnswer | None]
     disagreement: float
 

@@ -16,12 +16,14 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
+    review: bool = False,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Answer for the runs at ``paths`` until interrupted; the first one unless asked for another.
 
     ``ready`` is called with the address of the page.  A server that listens beyond this machine
-    needs a token; without ``token``, one is made.
+    needs a token; without ``token``, one is made.  With ``review``, decisions about facts are kept
+    in the folder of the run.
     """
     with needs("fastapi", extra="serve", purpose="the server"):
         import fastapi  # noqa: F401
@@ -35,9 +37,8 @@ def serve(
     local = _in_address(host) in LOOPBACK
     token = _token(token, local)
     with _listen(host, port) as listener, single_threaded_blas():  # one thread per question
-        app = make_app(
-            [load(path) for path in paths], token=token, hosts=LOOPBACK if local else None
-        )
+        hosts = LOOPBACK if local else None
+        app = make_app([load(path) for path in paths], token=token, hosts=hosts, review=review)
         server = make_server(app, local=local)
         if ready:
             address = f"http://{_in_address(host)}:{listener.getsockname()[1]}/"

@@ -8,7 +8,7 @@ from bilink._jit import kernel, mix
 from bilink._random import Stream, seeds
 from bilink._threads import cores
 from bilink.data.graph import Graph, triple_keys
-from bilink.data.index import known_answers
+from bilink.data.index import known_answers, rejected_facts
 from bilink.models.model import Model
 from bilink.training import margin_kernels as kernels
 from bilink.training.config import MarginConfig
@@ -40,6 +40,7 @@ class MarginEngine:
             head_chances(graph, config.corrupt),
             int(config.corrupt == "both"),
             config.negatives,
+            *rejected_answers(graph),
         )
         self._train_chunk = model.family.bind(kernels.train_chunk)
 
@@ -96,6 +97,22 @@ def known_table(graph: Graph) -> np.ndarray:
     table = np.full(1 << max(1, int(2 * len(keys) - 1).bit_length()), -1, dtype=np.int64)
     _fill(table, keys)
     return table
+
+
+def rejected_answers(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Queries that have rejected answers, as sorted keys; where those of each start; the answers.
+
+    See ``margin_kernels.Sampling``.
+    """
+    rejected, parts = rejected_facts(graph), []
+    for is_head, side in enumerate(("tail", "head")):
+        found = rejected[side]
+        keys = 2 * np.repeat(found.keys, np.diff(found.offsets)) + is_head
+        parts.append((keys, found.answers.astype(np.int64)))
+    keys, answers = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.argsort(keys, kind="stable")
+    distinct, starts = np.unique(keys[order], return_index=True)
+    return distinct, np.append(starts, len(keys)).astype(np.int64), answers[order]
 
 
 def head_chances(graph: Graph, corrupt: str) -> np.ndarray:

@@ -40,6 +40,9 @@ class Sampling(NamedTuple):
     head_chance: Any  # of each relation, of 2³¹: the chance that the head is hidden
     both_sides: Any
     negatives: Any  # for each positive and side
+    rejected_keys: Any  # sorted: 2 · (given · n_relations + relation) + whether the head is hidden
+    rejected_starts: Any  # of each key, and the end, among
+    rejected: Any  # the entities that were rejected as answers
 
 
 class Rules(NamedTuple):
@@ -116,6 +119,15 @@ def draw_negative(random, known, pools, pool_starts, plausible, count, h, r, t, 
 
 
 @kernel_function
+def draw_rejected(random, keys, starts, rejected, key):
+    """An answer to the query of this key that was rejected; −1 if there is none."""
+    place = np.searchsorted(keys, key)
+    if place == keys.shape[0] or keys[place] != key:
+        return np.int64(-1)
+    return np.int64(rejected[starts[place] + draw(random, starts[place + 1] - starts[place])])
+
+
+@kernel_function
 def add_weight(negatives, weights, active, negative, weight):
     """Note a negative and its weight in the gradient, or add to that of the same one.
 
@@ -167,7 +179,8 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     """
     # Unpacked before the loop: each look into a tuple counts a reference, which threads share.
     entities, relations, entity_state, relation_state = params
-    known, pools, pool_starts, plausible, head_chance, both_sides, per_positive = sampling
+    known, pools, pool_starts, plausible, head_chance, both_sides, per_positive = sampling[:7]
+    rejected_keys, rejected_starts, rejected = sampling[7:]
     number = entities.dtype.type  # so that no loop is widened to double precision
     count = entities.shape[0]
     random = np.array([seed], dtype=np.uint64)
@@ -196,10 +209,15 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
             # First all gradients, then all moves: the step is the gradient at one point.
             answer_weight = number(0)
             active = 0
-            for _ in range(per_positive):
-                negative = draw_negative(
-                    random, known, pools, pool_starts, plausible, count, h, r, t, hide_head
-                )
+            for j in range(per_positive):
+                negative = np.int64(-1)
+                if j == 0 and rejected_keys.shape[0] > 0:  # one of them is what people rejected
+                    key = 2 * (given * relations.shape[0] + r) + hide_head
+                    negative = draw_rejected(random, rejected_keys, rejected_starts, rejected, key)
+                if negative < 0:
+                    negative = draw_negative(
+                        random, known, pools, pool_starts, plausible, count, h, r, t, hide_head
+                    )
                 if negative < 0:
                     continue
                 pairs += 1
