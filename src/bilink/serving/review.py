@@ -180,6 +180,7 @@ class Marks:
     """What was decided about the facts of a run, for the answers of a server."""
 
     def __init__(self, run: Run, allowed: bool):
+        self._allowed = allowed
         self.kept: Decisions | None = None
         if allowed or run.path is not None:
             self.kept = run.decisions
@@ -204,7 +205,7 @@ class Marks:
 
     def counts(self) -> dict[str, int] | None:
         """How many facts were decided in each way; None where nothing is kept."""
-        if self.kept is not None:
+        if self.kept is not None and (self._allowed or self.kept.log.exists):
             with suppress(RunError):
                 return self.kept.counts()
         return None
