@@ -1,5 +1,6 @@
 """Names as people type them: any case, without accents, and with typing errors."""
 
+import time
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ LONGEST = 60  # characters of a text that are compared
 _SHORTEST = 3
 _LIKELY = 100  # texts whose distance is computed
 _KINDS_OF_PAIRS = 2**14  # pairs of letters are told apart by a hash
+_A_BREATH = 256  # names
 _AS_A_BEGINNING = 0.5  # what it costs that a text goes on
 
 
@@ -127,15 +129,21 @@ class CloseNames:
     """
 
     def __init__(self, vocabulary: Vocabulary):
-        texts = [(plain(vocabulary.label(i)), i) for i in range(len(vocabulary))]
-        named = ((plain(name), i) for i, name in enumerate(vocabulary.names))
-        texts += [(name, i) for name, i in named if name != texts[i][0]]
-        self._texts = [text for text, _ in texts]
-        self._ids = np.array([i for _, i in texts], dtype=np.int64)
+        # Strings and numbers in lists of their own: a pair for each would wake the garbage
+        # collector again and again, and everyone else would wait for it.
+        self._texts: list[str] = []
+        ids: list[int] = []
+        for i, name in enumerate(vocabulary.names):
+            for text in dict.fromkeys((plain(vocabulary.label(i)), plain(name))):
+                self._texts.append(text)
+                ids.append(i)
+            if i % _A_BREATH == 0:
+                time.sleep(0)  # others may go first
+        self._ids = np.array(ids, dtype=np.int64)
         lengths = np.array([len(text) + 2 for text in self._texts], dtype=np.int64)
         pairs = _pairs("".join(f" {text} " for text in self._texts))
         last = np.cumsum(lengths) - 1  # of each text; the pair there would be of two texts
-        place = np.repeat(np.arange(len(texts), dtype=np.int32), lengths)
+        place = np.repeat(np.arange(len(ids), dtype=np.int32), lengths)
         inside = np.ones(len(place), dtype=bool)
         inside[last] = False
         inside = inside[: len(pairs)]
