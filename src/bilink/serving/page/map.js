@@ -1,14 +1,15 @@
 // All entities as points: a canvas that can be dragged, zoomed and clicked.
 
-import { get } from "./api.js";
 import { Combobox } from "./combobox.js";
-import { count, el, show, trouble, waiting } from "./dom.js";
+import { announce, el, show, trouble, waiting } from "./dom.js";
+import { count } from "./format.js";
 import { go } from "./links.js";
+import { get } from "./store.js";
 
 const POSITIONS = ["elsewhere", "head", "tail", "head and tail"];
 
 export async function map(place, state, signal) {
-  if (place.dataset.map && place.picture) { // only the colours or the card change
+  if (place.dataset.map === String(state.run) && place.picture) { // only the colours or the card change
     await place.picture.colour(state.relation, signal);
     place.picture.mark(state.card);
     return;
@@ -17,7 +18,7 @@ export async function map(place, state, signal) {
   try {
     const found = await get("map", { relation: state.relation }, signal);
     place.picture = new Picture(place, found, state);
-    place.dataset.map = "1";
+    place.dataset.map = String(state.run);
   } catch (error) {
     if (error.name !== "AbortError") show(place, trouble(error, () => map(place, state, signal)));
   }
@@ -32,12 +33,12 @@ class Picture {
     this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": "Map of entities; arrow keys move it, plus and minus zoom" });
     this.tip = el("p", { class: "tip", hidden: true });
     this.key = el("ul", { class: "key" });
-    const box = el("div", { class: "box" });
+    const box = el("div", { class: "box" }), search = el("div", { class: "box" });
     show(place,
       el("h1", null, "Map of entities"),
       el("p", { class: "under" },
         `What the model finds alike is near; how far apart groups are means little.${found.names.length < found.of ? ` These are the ${count(found.names.length)} best connected of ${count(found.of)} entities.` : ""}`),
-      el("div", { class: "tools" }, box,
+      el("div", { class: "tools" }, search, box,
         el("span", { class: "zoom" },
           el("button", { type: "button", class: "quiet", "aria-label": "Zoom in", onclick: () => this.scale(1.5) }, "+"),
           el("button", { type: "button", class: "quiet", "aria-label": "Zoom out", onclick: () => this.scale(1 / 1.5) }, "−"),
@@ -49,6 +50,9 @@ class Picture {
       changed: (name) => go({ relation: name }),
     });
     this.box.set(state.relation);
+    this.search = new Combobox(search, {
+      kind: "entity", label: "Find", placeholder: "an entity", changed: (name) => this.find(name),
+    });
     this.index = new Map(found.names.map((name, i) => [name, i]));
     // Points with many facts are drawn last and named first.
     this.order = found.names.map((_, i) => i).sort((a, b) => found.facts[a] - found.facts[b]);
@@ -67,6 +71,19 @@ class Picture {
     this.found = found;
     this.legend();
     this.draw();
+  }
+
+  // Bring an entity to the middle, and open its card.
+  find(name) {
+    if (!name) return;
+    const i = this.index.get(name);
+    if (i === undefined) announce("This entity is not among those drawn.");
+    else {
+      this.zoom = Math.max(this.zoom, 5);
+      this.x = this.found.x[i];
+      this.y = this.found.y[i];
+    }
+    go({ card: `entity:${name}` });
   }
 
   mark(card) {
