@@ -35,48 +35,48 @@ export function instead(state, error) {
   };
 }
 
-/** @param {HTMLElement & {arrange?: any}} place @param {State} state @param {AbortSignal} signal */
+/** Which list is on the page, so that more rows of it join those that are there.  @param {State} state */
+const listOf = ({ head, relation, tail, view, run }) => JSON.stringify([head, relation, tail, view, run]);
+
+/** How the answers were found.  @param {any} found @param {State} state */
+function under({ answers: rows, missing }, { from }) {
+  if (!rows.length) return null;
+  const sure = rows.some((/** @type {any} */ row) => row.probability !== null);
+  return el("p", { class: "under" },
+    `${plural(rows.length, "new answer")}${from ? ` from ${count(from + 1)} on` : ""}, by ${sure ? "probability" : "score"}`,
+    sure && missing ? ` (if ${percent(missing)} of all facts are missing)` : null,
+    !sure && " (higher is more likely; no probabilities yet)");
+}
+
+/** @param {HTMLElement & {arrange?: any}} place @param {State} state @param {AbortSignal} signal @returns {Promise<void>} */
 export async function answers(place, state, signal) {
   const kind = asked(state);
   const slow = kind === "pair" || kind === "fact";
   const { head, relation, tail, k } = state;
   const params = { head, relation, tail, k, new: true, any_entity: state.any, offset: state.from };
+  const grows = place.dataset.question === listOf(state);
   place.setAttribute("aria-busy", "true");
-  if (!place.querySelector(".rows") || !place.dataset.question || place.dataset.question !== JSON.stringify([head, relation, tail, state.view, state.run])) {
-    show(place, waiting(slow ? "Going through all pairs" : "Asking"));
-  }
+  if (!grows) show(place, waiting(slow ? "Going through all pairs" : "Asking"));
   try {
     const folds = !slow && !state.new && !state.from;
-    const [found, held, labels, total] = await Promise.all([
-      get("query", params, signal),
-      folds ? get("query", { head, relation, tail, k: Math.max(k, 30), any_entity: state.any }, signal) : null,
-      labelsOf(state),
-      folds && kind !== "relation" ? countKnown(state, signal) : null,
-    ]);
+    const [found, labels, held] = await Promise.all([
+      get("query", params, signal), labelsOf(state), folds ? known(state, params, signal) : null]);
     const rows = found.answers;
-    const before = place.querySelectorAll(".arranged .rows > li").length;
-    const grows = place.dataset.question === JSON.stringify([head, relation, tail, state.view, state.run]);
-    const sure = rows.some((/** @type {any} */ row) => row.probability !== null);
     const view = listView({
-      rows, state, name: "answers", from: { path: "query", params }, asks: { ...params },
+      rows, state, name: "answers", from: { path: "query", params }, asks: params,
       more: found.more ?? rows.length === k,
       draw: (kept) => list(kept, kind, state.from),
     });
+    const before = grows ? place.querySelectorAll(".arranged .rows > li").length : null;
     show(place,
       el("h1", null, kind === "fact" ? "The most probable new facts" : words(labels)),
-      el("p", { class: "under" },
-        rows.length > 0 && `${plural(rows.length, "new answer")}${state.from ? ` from ${count(state.from + 1)} on` : ""}, by ${sure ? "probability" : "score"}`,
-        rows.length > 0 && sure && found.missing ? ` (if ${percent(found.missing)} of all facts are missing)` : null,
-        rows.length > 0 && !sure ? " (higher is more likely; no probabilities yet)" : null),
+      under(found, state),
       rows.length ? view.node : note(el("p", null, "No new answers: all that fits is in the graph already.")),
-      held && known(held.answers.filter((/** @type {any} */ row) => row.known), kind, total, state),
+      held,
       kind === "pair" && el("p", { class: "under" }, link({ card: `relation:${relation}` }, null, "About this relation")));
     place.arrange = view.arrange;
-    place.dataset.question = JSON.stringify([head, relation, tail, state.view, state.run]);
-    if (grows && before && rows.length > before) {
-      const added = place.querySelectorAll(".arranged .rows > li")[before];
-      /** @type {HTMLElement|null} */ (added?.querySelector(".what a"))?.focus();
-    }
+    place.dataset.question = listOf(state);
+    focusRow(place, before);
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") return;
     delete place.dataset.question;
@@ -84,6 +84,13 @@ export async function answers(place, state, signal) {
   } finally {
     if (!signal.aborted) place.setAttribute("aria-busy", "false");
   }
+}
+
+/** Go on at the first row that was added.  @param {HTMLElement} place @param {number|null} at */
+function focusRow(place, at) {
+  /** @type {HTMLElement|null|undefined} */
+  const name = at ? place.querySelectorAll(".arranged .rows > li")[at]?.querySelector(".what a") : null;
+  name?.focus();
 }
 
 /** How many facts answer the question; null where the server does not count them.
@@ -99,16 +106,23 @@ async function countKnown({ head, relation, tail }, signal) {
   }
 }
 
-/** Facts of the graph, folded.
- * @param {any[]} rows @param {string} kind @param {number|null} total @param {State} state */
-function known(rows, kind, total, { head, relation, tail }) {
+/** What the graph knows already, folded.
+ * @param {State} state @param {Record<string, unknown>} params @param {AbortSignal} signal */
+async function known(state, params, signal) {
+  const kind = asked(state);
+  const { head, relation, k } = state;
+  const [found, total] = await Promise.all([
+    get("query", { ...params, k: Math.max(k, 30), new: false }, signal),
+    kind === "relation" ? null : countKnown(state, signal),
+  ]);
+  const rows = found.answers.filter((/** @type {any} */ row) => row.known);
   if (!rows.length) return null;
-  const all = total ?? rows.length;
+  const all = Math.max(total ?? 0, rows.length);
   return el("details", { class: "folded" },
     el("summary", null, plural(all, "known answer")),
     list(rows, kind),
     all > rows.length && el("p", { class: "pager" },
-      link({ view: "facts", head: head ?? tail, relation, side: head ? "tail" : "head" }, { class: "quiet" }, `All ${count(all)}`)));
+      link({ view: "facts", head: head ?? state.tail, relation, side: head ? "tail" : "head" }, { class: "quiet" }, `All ${count(all)}`)));
 }
 
 // Nothing is left open: how likely is this one?

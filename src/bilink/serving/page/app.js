@@ -5,7 +5,7 @@ import { answers, facts, judge } from "./answers.js";
 import { card } from "./cards.js";
 import { Combobox } from "./combobox.js";
 import { compare } from "./compare.js";
-import { startReview } from "./decisions.js";
+import { drawBar, startReview } from "./decisions.js";
 import { doubts } from "./doubts.js";
 import { $, announce, el, note, show, trouble, waiting } from "./dom.js";
 import { count, plural } from "./format.js";
@@ -168,31 +168,43 @@ function render(state, change = {}) {
   chooseRun(state.run ?? (info.runs?.length > 1 ? info.runs[0].id : null));
   document.body.dataset.view = view;
   left.set(tabOf(view), address({ ...state, card: null }));
-  for (const a of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("#views a"))) {
-    const tab = a.dataset.view ?? "ask";
-    a.setAttribute("href", left.get(tab) ?? address({ view: tab, run: state.run }));
-    if (tab === tabOf(view)) a.setAttribute("aria-current", "page");
-    else a.removeAttribute("aria-current");
-  }
-  for (const [role, box] of Object.entries(boxes)) {
-    const wanted = view === "ask" || view === "compare" ? /** @type {any} */ (state)[role] : null;
-    if (box.name !== wanted) box.set(wanted);
-  }
+  tabs(state);
   controls(state);
+  drawBar();
   const place = places.answers;
-  if (view !== "map") { delete place.dataset.map; place.picture?.watch.disconnect(); delete place.picture; }
   const [key, does] = work(state);
-  if (shown.answers !== key) {
-    place.arrange = null;
-    if (view !== "ask" && view !== "new") delete place.dataset.question;
-  }
+  if (shown.answers !== key) leave(place, view);
   if (!part("answers", key, does)) place.arrange?.(state);
   showCard(state, change);
   title(state);
 }
 
+/** What a view leaves behind in its place.  @param {any} place @param {string} view The next one. */
+function leave(place, view) {
+  place.arrange = null;
+  if (view !== "ask" && view !== "new") delete place.dataset.question;
+  if (view === "map") return;
+  delete place.dataset.map;
+  place.picture?.watch.disconnect();
+  delete place.picture;
+}
+
+/** Each tab leads to where its view was left.  @param {State} state */
+function tabs(state) {
+  for (const a of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("#views a"))) {
+    const tab = a.dataset.view ?? "ask";
+    a.setAttribute("href", left.get(tab) ?? address({ view: tab, run: state.run }));
+    if (tab === tabOf(state.view)) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  }
+}
+
 /** @param {State} state */
 function controls(state) {
+  for (const [role, box] of Object.entries(boxes)) {
+    const wanted = state.view === "ask" || state.view === "compare" ? /** @type {any} */ (state)[role] : null;
+    if (box.name !== wanted) box.set(wanted);
+  }
   $("hint").textContent = hint(state);
   $("new").checked = state.new;
   $("fitting").checked = !state.any;
@@ -230,16 +242,18 @@ function showCard(state, change) {
 }
 
 /** @param {State} state */
-async function title({ view, head, relation, tail }) {
-  const names = { new: "new facts", doubts: "doubts", map: "map", review: "review" };
-  let words = /** @type {any} */ (names)[view] ?? "";
-  if (!words && (head || relation || tail)) {
-    const labels = await Promise.all([head && labelOf("entity", head), relation && labelOf("relation", relation), tail && labelOf("entity", tail)]);
-    if (view !== now().view || head !== now().head || relation !== now().relation || tail !== now().tail) return;
-    words = view === "graph" ? `around ${labels[0]}` : view === "facts" ? `${labels[0]} · ${labels[1]}` : labels.map((label) => label ?? "?").join(" · ");
-    if (view === "compare") words += " · compared";
-  }
-  document.title = `${words ? `${words} – ` : ""}bilink explorer`;
+async function title(state) {
+  const words = /** @type {any} */ ({ new: "new facts", doubts: "doubts", map: "map", review: "review" })[state.view] ?? await questionTitle(state);
+  if (address(state) === address(now())) document.title = `${words ? `${words} – ` : ""}bilink explorer`;
+}
+
+/** The question in labels.  @param {State} state */
+async function questionTitle({ view, head, relation, tail }) {
+  if (!head && !relation && !tail) return "";
+  const [h, r, t] = await Promise.all([head && labelOf("entity", head), relation && labelOf("relation", relation), tail && labelOf("entity", tail)]);
+  if (view === "graph") return `around ${h}`;
+  if (view === "facts") return `${h} · ${r}`;
+  return [h ?? "?", r ?? "?", t ?? "?"].join(" · ") + (view === "compare" ? " · compared" : "");
 }
 
 /** Runs to choose from, and what the server allows. */

@@ -65,11 +65,11 @@ function group(me, { relation: r, side, count: n, entities }) {
   const verb = { tail: [name, " →"], head: ["← ", name], both: [name, " ↔"] }[/** @type {string} */ (side)];
   const rest = n - entities.length;
   return el("div", { class: "group" },
-    el("p", { class: "verb" }, verb, el("span", { class: "facts" }, count(n))),
+    el("p", { class: "verb" }, verb, el("span", { class: "facts" }, count(n)),
+      link(ask, { class: "likely", "aria-label": `Likely others: ${r.label}` }, "likely others")),
     el("p", { class: "names" },
       commas(entities.map((/** @type {Named} */ other) => cardLink("entity", other.name, other.label))),
-      rest > 0 && [" and ", link({ view: "facts", head: me.name, relation: r.name, side: side === "head" ? "head" : "tail" }, { class: "more" }, `${count(rest)} more`)]),
-    el("p", { class: "ask-more" }, link(ask, { class: "more" }, "Which others are likely?")));
+      rest > 0 && [" and ", link({ view: "facts", head: me.name, relation: r.name, side: side === "head" ? "head" : "tail" }, { class: "more" }, `${count(rest)} more`)]));
 }
 
 // A relation whose facts hold both ways is told once.

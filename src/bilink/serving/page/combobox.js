@@ -132,12 +132,7 @@ export class Combobox {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step) {
       event.preventDefault();
-      if (!open) this.look();
-      else if (this.rows.length) {
-        const n = this.rows.length;
-        this.active = this.active < 0 ? (step > 0 ? 0 : n - 1) : (this.active + step + n) % n;
-        this.mark();
-      }
+      this.move(step, open);
     } else if (event.key === "Enter" && !this.name && this.input.value.trim()) {
       event.preventDefault();
       this.enter();
@@ -146,6 +141,16 @@ export class Combobox {
       this.choose(this.rows[this.active], true);
     } else if (event.key === "Escape") {
       if (open) { event.preventDefault(); this.close(); } // else it leads to the answers
+    }
+  }
+
+  /** @param {number} step @param {boolean} open */
+  move(step, open) {
+    const n = this.rows.length;
+    if (!open) this.look();
+    else if (n) {
+      this.active = this.active < 0 ? (step > 0 ? 0 : n - 1) : (this.active + step + n) % n;
+      this.mark();
     }
   }
 

@@ -18,7 +18,7 @@ function cell(answer, chances) {
   return el("td", null,
     el("span", { class: "bar", "aria-hidden": true }, el("i", { style: { width: `${sure ? 100 * answer.probability : 0}%` } })),
     el("span", { class: "value" }, sure ? percent(answer.probability) : chances ? "–" : answer.score?.toFixed(2) ?? "–"),
-    el("span", { class: "small" }, answer.rank ? ` no. ${count(answer.rank)}` : ""));
+    el("span", { class: "small" }, answer.rank ? ` · no. ${count(answer.rank)}` : ""));
 }
 
 /** @param {HTMLElement & {arrange?: any}} place @param {import("./state.js").State} state @param {any} info @param {AbortSignal} signal */

@@ -1,7 +1,7 @@
 // @ts-check
 // What was decided: kept by the server, shown by every row of the same triple.
 
-import { $, announce, el, quiet, show } from "./dom.js";
+import { $, announce, el, show } from "./dom.js";
 import { count } from "./format.js";
 import { keyOf } from "./lists.js";
 import { link } from "./links.js";
@@ -150,20 +150,18 @@ export function progress() {
       KINDS.map(([kind, , , , past], i) => [i > 0 && ", ", `${count(counts[kind])} ${past}`])] : "Nothing is decided yet."));
 }
 
-/** @param {string} [problem] */
-function drawBar(problem) {
+/** The last change and how to take it back, at the foot of the page.  @param {string} [problem] */
+export function drawBar(problem) {
   const bar = $("reviewbar");
-  bar.hidden = !reviewing || (!steps.length && !problem && !Object.values(counts).some(Boolean));
-  if (bar.hidden) return;
+  const inReview = document.body.dataset.view === "review";
   const last = steps.at(-1);
-  const held = bar.contains(document.activeElement) && document.activeElement?.className;
+  bar.hidden = !reviewing || !(last || problem || (before && inReview));
+  if (bar.hidden) return;
+  const held = bar.contains(document.activeElement);
   show(bar,
-    problem ? el("p", { class: "problem", role: "alert" }, problem) : progress(),
-    (last || before) && quiet("", undo, { class: "quiet undo", title: "Undo (Z)", "aria-keyshortcuts": "Z Control+Z" }),
-    link({ view: "review", part: null }, { class: "quiet" }, "Review"));
-  const button = bar.querySelector(".undo");
-  if (button) {
-    show(button, "Undo", el("span", { class: "what", dir: "auto" }, last ? `: ${last}` : " the last change"));
-    if (held) /** @type {HTMLElement} */ (button).focus();
-  }
+    problem ? el("p", { class: "problem", role: "alert" }, problem) : !inReview && progress(),
+    (last || before) && el("button", { type: "button", class: "quiet undo", title: "Undo (Z)", "aria-keyshortcuts": "Z Control+Z", onclick: undo },
+      "Undo", el("span", { class: "what", dir: "auto" }, last ? `: ${last}` : " the last change")),
+    !inReview && link({ view: "review", part: null }, { class: "quiet" }, "Review"));
+  if (held) bar.querySelector("button")?.focus();
 }

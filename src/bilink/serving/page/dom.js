@@ -59,7 +59,7 @@ export function choice(label, options, chosen, changed) {
 export const waiting = (text = "Looking") =>
   el("p", { class: "waiting" }, el("span", { class: "dots", "aria-hidden": true }), text, " …");
 
-/** @param {any} error @param {(() => void)|null} [again] @param {((name: string) => Node)|null} [suggest] */
+/** @param {any} error @param {(() => void)|null} [again] @param {((row: any) => Node)|null} [suggest] */
 export const trouble = (error, again, suggest) =>
   el("div", { class: "trouble", role: "alert" },
     el("p", { dir: "auto" }, error.message),

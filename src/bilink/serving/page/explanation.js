@@ -28,6 +28,7 @@ export function path(facts, start) {
   const ends = (/** @type {any} */ step) => [step.labels[0], step.labels[2]];
   let at = start !== undefined && ends(steps[0]).includes(start) ? start
     : steps.length > 1 && ends(steps[1]).includes(steps[0].labels[0]) ? steps[0].labels[2] : steps[0].labels[0];
+  /** @type {unknown[]} */
   const parts = [];
   let whole = true;
   steps.forEach((step, i) => {
@@ -48,12 +49,12 @@ const factLink = (fact) => {
   return link(question(head, relation, tail), { class: "more", title: "How likely is it?" }, "judge");
 };
 
-/** @param {any} rule */
+/** @param {any} rule @param {string} start Where its evidence begins. */
 function ruleLine({ sentence: text, confidence, evidence }, start) {
   const rule = readRule(text);
   return el("li", { class: "rule" },
     el("p", { dir: "auto" }, rule ? ["If ", rule.when, ", then ", rule.then, "."] : text),
-    el("p", { class: "small" }, rule ? `It holds in ${rule.held} of ${rule.of} cases: ${percent(confidence)} sure.` : null),
+    el("p", { class: "small" }, rule?.of ? `It holds in ${rule.held} of ${rule.of} cases: ${percent(confidence)} sure.` : `${percent(confidence)} sure.`),
     evidence.length > 0 && el("p", { class: "evidence" }, el("span", { class: "small" }, "Here: "), path(evidence, start)));
 }
 
@@ -81,7 +82,7 @@ function against({ against: others, ranks, known, head_label: head, relation_lab
       const read = readRule(rule.sentence);
       return el("li", { class: "rule" },
         el("p", null, path([fact]), " ", factLink(fact)),
-        el("p", { class: "small", dir: "auto" }, read
+        el("p", { class: "small", dir: "auto" }, read?.of
           ? `If ${read.when}: ${read.held} of ${read.of} cases, ${percent(rule.confidence)} sure.` : rule.sentence));
     }))));
   }

@@ -89,6 +89,6 @@ export const asPythonRequest = (address) =>
 /** A rule as a sentence, and how often it holds; null if it reads otherwise.
  * @param {string} text As “X speaks Y ← X borders Y, 0.26, 50 of 191”. */
 export function readRule(text) {
-  const found = /^([^←]+) ← ([^←]+), (?:\d\.\d+), ([\d,]+) of ([\d,]+)$/s.exec(text);
+  const found = /^([^←]+) ← ([^←]+?)(?:, \d\.\d+, ([\d,]+) of ([\d,]+))?$/s.exec(text);
   return found && { then: found[1], when: found[2], held: found[3], of: found[4] };
 }

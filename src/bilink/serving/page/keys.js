@@ -11,7 +11,7 @@ let last = null; // the row that was left last
 let opener = null; // what a card was opened from
 
 /** @returns {HTMLElement[]} */
-const rows = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#answers .rows > li")])
+const rows = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#answers .rows > li, #answers tbody > tr")])
   .filter((item) => rowOf.has(item) && item.checkVisibility());
 
 /** @param {Element|null|undefined} item */
@@ -25,7 +25,7 @@ function enter(item) {
 
 /** The row that the focus is in, or was. */
 function current() {
-  const here = document.activeElement?.closest("#answers .rows > li");
+  const here = document.activeElement?.closest("#answers .rows > li, #answers tbody > tr");
   if (here && rowOf.has(here)) return here;
   return last?.isConnected ? last : null;
 }
@@ -77,16 +77,20 @@ function act(key) {
   return true;
 }
 
+/** Out of the card, or out of a box to the answers.  @param {boolean} types */
+function escape(types) {
+  if (now().card) closeCard();
+  else if (types) { if (!enter(current())) step(1); }
+  else return false;
+  return true;
+}
+
 /** @param {KeyboardEvent} event */
 function pressed(event) {
   if (event.defaultPrevented || event.altKey || event.isComposing) return;
-  const target = /** @type {Element} */ (event.target);
-  const types = target.closest("input:not([type=checkbox]):not([type=file]), select, textarea, canvas");
+  const types = Boolean(/** @type {Element} */ (event.target).closest("input:not([type=checkbox]):not([type=file]), select, textarea, canvas"));
   if (event.key === "Escape") {
-    if (now().card) closeCard();
-    else if (types && !target.closest("[role=dialog]")) { if (!enter(current())) step(1); }
-    else return;
-    event.preventDefault();
+    if (escape(types)) event.preventDefault();
     return;
   }
   if (types) return;
@@ -98,7 +102,7 @@ function pressed(event) {
 export function listen() {
   document.addEventListener("keydown", pressed);
   document.addEventListener("focusin", (event) => {
-    const item = /** @type {Element} */ (event.target).closest("#answers .rows > li");
+    const item = /** @type {Element} */ (event.target).closest("#answers .rows > li, #answers tbody > tr");
     if (!item || !rowOf.has(item)) return;
     last?.classList.remove("current");
     last = item;

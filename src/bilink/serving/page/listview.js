@@ -32,10 +32,9 @@ export function listView({ rows, draw, state, name, from, asks, more, of, sorts 
   const place = el("div", { class: "arranged" });
   const left = el("p", { class: "left under", hidden: true });
   const panel = el("div", { class: "copied", hidden: true });
-  const facts = rows.some((row) => row.facts !== undefined);
   const chances = rows.some((row) => typeof row.probability === "number");
-  const orders = { "": chances ? "probability" : "as found", name: "name", ...(facts ? { facts: "facts" } : {}), ...sorts };
-  const relations = rows.length && rows[0].relation_label !== undefined ? relationsOf(rows) : [];
+  const orders = { ...ordersOf(rows, chances), ...sorts };
+  const relations = rows[0]?.relation_label !== undefined ? relationsOf(rows) : [];
   let wanted = state;
   function redraw() {
     const kept = arrange(rows, wanted);
@@ -61,9 +60,9 @@ export function listView({ rows, draw, state, name, from, asks, more, of, sorts 
       quiet("CSV", () => download(`${name}.csv`, csv(arrange(rows, wanted)), "text/csv;charset=utf-8"), { title: "Download these rows" }),
       quiet("Copy as Python", () => copy(panel, asks ? asPython(asks, source.folder) : asPythonRequest(fullAddress(from.path, from.params)))),
       quiet("Copy as curl", () => copy(panel, asCurl(fullAddress(from.path, from.params), source.token)))));
-  const roomy = matchMedia("(min-width: 44.01rem)").matches;
+  const open = matchMedia("(min-width: 44.01rem)").matches || Boolean(state.find || state.sort || state.least || state.only);
   const node = el("div", { class: "list", id: `list-${++drawn}` },
-    rows.length > 0 && el("details", { class: "listtools", open: roomy || state.find || state.sort || state.least || state.only },
+    rows.length > 0 && el("details", { class: "listtools", open },
       el("summary", null, "Filter, sort, take away"), ways),
     panel, left, place, pager(state, rows.length, Boolean(more), of));
   redraw();
@@ -74,6 +73,13 @@ export function listView({ rows, draw, state, name, from, asks, more, of, sorts 
     redraw();
   } };
 }
+
+/** @param {any[]} rows @param {boolean} chances */
+const ordersOf = (rows, chances) => ({
+  "": chances ? "probability" : "as found",
+  name: "name",
+  ...(rows.some((row) => row.facts !== undefined) ? { facts: "facts" } : {}),
+});
 
 /** Links to the rows before and after.
  * @param {State} state @param {number} shown @param {boolean} more @param {number|null} [of] */

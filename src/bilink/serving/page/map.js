@@ -1,3 +1,4 @@
+// @ts-check
 // All entities as points: a canvas that can be dragged, zoomed and clicked.
 
 import { Combobox } from "./combobox.js";
@@ -8,6 +9,7 @@ import { get } from "./store.js";
 
 const POSITIONS = ["elsewhere", "head", "tail", "head and tail"];
 
+/** @param {any} place @param {import("./state.js").State} state @param {AbortSignal} signal @returns {Promise<void>} */
 export async function map(place, state, signal) {
   if (place.dataset.map === String(state.run) && place.picture) { // only the colours or the card change
     await place.picture.colour(state.relation, signal);
@@ -20,13 +22,17 @@ export async function map(place, state, signal) {
     place.picture = new Picture(place, found, state);
     place.dataset.map = String(state.run);
   } catch (error) {
-    if (error.name !== "AbortError") show(place, trouble(error, () => map(place, state, signal)));
+    if (/** @type {Error} */ (error).name !== "AbortError") show(place, el("h1", null, "Map of entities"), trouble(error, () => map(place, state, signal)));
   }
 }
 
 class Picture {
+  /** @param {any} place @param {any} found @param {import("./state.js").State} state */
   constructor(place, found, state) {
     this.found = found;
+    this.wide = this.high = 0;
+    this.waits = 0;
+    this.chosen = -1;
     this.zoom = 1;
     this.x = this.y = 0; // the middle of the view
     this.over = -1;
@@ -53,9 +59,11 @@ class Picture {
     this.search = new Combobox(search, {
       kind: "entity", label: "Find", placeholder: "an entity", changed: (name) => this.find(name),
     });
-    this.index = new Map(found.names.map((name, i) => [name, i]));
+    /** @type {Map<string, number>} */
+    this.index = new Map(found.names.map((/** @type {string} */ name, /** @type {number} */ i) => [name, i]));
     // Points with many facts are drawn last and named first.
-    this.order = found.names.map((_, i) => i).sort((a, b) => found.facts[a] - found.facts[b]);
+    /** @type {number[]} */
+    this.order = [...found.names.keys()].sort((a, b) => found.facts[a] - found.facts[b]);
     this.listen();
     this.mark(state.card);
     this.watch = new ResizeObserver(() => this.draw());
@@ -65,6 +73,7 @@ class Picture {
     this.legend();
   }
 
+  /** @param {string|null} relation @param {AbortSignal} signal */
   async colour(relation, signal) {
     this.box.set(relation);
     const found = await get("map", { relation }, signal);
@@ -74,6 +83,7 @@ class Picture {
   }
 
   // Bring an entity to the middle, and open its card.
+  /** @param {string|null} name */
   find(name) {
     if (!name) return;
     const i = this.index.get(name);
@@ -86,6 +96,7 @@ class Picture {
     go({ card: `entity:${name}` });
   }
 
+  /** @param {string|null} card */
   mark(card) {
     const name = card?.startsWith("entity:") ? card.slice(7) : null;
     this.chosen = name === null ? -1 : this.index.get(name) ?? -1;
@@ -96,7 +107,7 @@ class Picture {
     const { position, cluster, labels, facts } = this.found;
     let rows;
     if (position) {
-      const numbers = POSITIONS.map((_, p) => position.filter((q) => q === p).length);
+      const numbers = POSITIONS.map((_, p) => position.filter((/** @type {number} */ q) => q === p).length);
       rows = [1, 2, 3, 0].filter((p) => numbers[p]).map((p) =>
         el("li", null, el("i", { class: `p${p}` }), `${POSITIONS[p]} (${count(numbers[p])})`));
     } else {
@@ -131,14 +142,14 @@ class Picture {
         this.y += (now[1] - before[1]) / uy;
       } else if (held.size === 2) {
         moved = 1e9;
-        const other = [...held].find(([id]) => id !== event.pointerId)[1];
-        const far = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
+        const other = [...held].find(([id]) => id !== event.pointerId)?.[1] ?? now;
+        const far = (/** @type {number[]} */ p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
         this.scale(far(now) / Math.max(1, far(before)), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
       }
       held.set(event.pointerId, now);
       this.soon();
     });
-    const up = (event) => {
+    const up = (/** @type {PointerEvent} */ event) => {
       held.delete(event.pointerId);
       if (event.type === "pointerup" && moved < 6) {
         this.hover(event.offsetX, event.offsetY);
@@ -169,11 +180,13 @@ class Picture {
     return [Math.min(wide, 1.7 * high), Math.min(high, 1.7 * wide)].map((side) => this.zoom * side * 0.47);
   }
 
+  /** @param {number} i */
   at(i) {
     const [ux, uy] = this.unit();
     return [this.wide / 2 + (this.found.x[i] - this.x) * ux, this.high / 2 - (this.found.y[i] - this.y) * uy];
   }
 
+  /** @param {number} by */
   scale(by, px = this.wide / 2, py = this.high / 2) {
     const zoom = Math.min(200, Math.max(0.6, this.zoom * by));
     const [ux, uy] = this.unit();
@@ -187,6 +200,7 @@ class Picture {
 
   whole() { this.zoom = 1; this.x = this.y = 0; this.soon(); }
 
+  /** @param {number} px @param {number} py */
   hover(px, py) {
     let best = 14 * 14, over = -1;
     for (let i = 0; i < this.found.names.length; i++) {
@@ -212,27 +226,35 @@ class Picture {
     this.waits = requestAnimationFrame(() => { this.waits = 0; this.draw(); });
   }
 
-  draw() {
+  /** Take the size of the frame; false where there is none. */
+  resize() {
     const box = this.canvas.getBoundingClientRect();
     const sharp = window.devicePixelRatio || 1;
     this.wide = box.width;
     this.high = box.height;
-    if (!this.wide || !this.high) return;
+    if (!this.wide || !this.high) return false;
     if (this.canvas.width !== Math.round(this.wide * sharp) || this.canvas.height !== Math.round(this.high * sharp)) {
       this.canvas.width = Math.round(this.wide * sharp);
       this.canvas.height = Math.round(this.high * sharp);
     }
+    return true;
+  }
+
+  draw() {
+    if (!this.resize()) return;
+    const sharp = window.devicePixelRatio || 1;
     const style = getComputedStyle(this.canvas);
-    const colours = (letter, n) => Array.from({ length: n }, (_, i) => style.getPropertyValue(`--${letter}${i}`).trim());
+    const colours = (/** @type {string} */ letter, /** @type {number} */ n) => Array.from({ length: n }, (_, i) => style.getPropertyValue(`--${letter}${i}`).trim());
     const palette = this.found.position ? colours("p", 4) : colours("c", 10);
     const kinds = this.found.position ?? this.found.cluster;
     const pen = this.canvas.getContext("2d");
+    if (!pen) return;
     pen.setTransform(sharp, 0, 0, sharp, 0, 0);
     pen.clearRect(0, 0, this.wide, this.high);
     const crowd = Math.max(0.35, Math.min(1, Math.sqrt(4000 / this.found.names.length)));
     const grow = Math.min(2.2, this.zoom ** 0.35);
     const order = this.found.position // what the colours are about lies on top
-      ? [...this.order].sort((a, b) => (kinds[a] > 0) - (kinds[b] > 0)) : this.order;
+      ? [...this.order].sort((a, b) => Number(kinds[a] > 0) - Number(kinds[b] > 0)) : this.order;
     for (const i of order) {
       const [x, y] = this.at(i);
       if (x < -9 || y < -9 || x > this.wide + 9 || y > this.high + 9) continue;
@@ -247,13 +269,15 @@ class Picture {
   }
 
   // As many names as have room.
+  /** @param {CanvasRenderingContext2D} pen @param {CSSStyleDeclaration} style @param {number[]} order */
   names(pen, style, order) {
     const ink = style.getPropertyValue("--ink").trim(), paper = style.getPropertyValue("--sea").trim();
     pen.font = `500 12px ${style.fontFamily}`;
     pen.textAlign = "center";
     pen.lineJoin = "round";
+    /** @type {number[][]} */
     const taken = [];
-    const write = (i, always) => {
+    const write = (/** @type {number} */ i, /** @type {boolean} */ always) => {
       const [x, y] = this.at(i);
       if (x < 0 || y < 0 || x > this.wide || y > this.high) return;
       const text = this.found.labels[i].slice(0, 28);

@@ -3,7 +3,7 @@
 
 import { announce, download, el, quiet, show, svg } from "./dom.js";
 import { percent, plural, short } from "./format.js";
-import { fit, placeLabels, settle } from "./layout.js";
+import { fit, overlap, placeLabels, settle } from "./layout.js";
 import { cardLink, link, question } from "./links.js";
 import { get } from "./store.js";
 
@@ -11,7 +11,7 @@ const COLOURS = 10;
 const MOST = 60; // nodes
 const HEIGHT = 15; // of a label
 /** @typedef {{name: string, label: string, facts: number, x: number, y: number, r: number, open?: boolean}} Node_ */
-/** @typedef {{head: string, relation: string, tail: string, probability?: number|null}} Edge */
+/** @typedef {{head: string, relation: string, tail: string, probability?: number|null, bend?: number}} Edge */
 
 const pen = document.createElement("canvas").getContext("2d");
 
@@ -111,7 +111,10 @@ export class Neighbourhood {
     const texts = nodes.map((node) => short(node.label, 24));
     const ranked = nodes.map((node, i) => i).sort((a, b) => Number(nodes[b].name === this.chosen) - Number(nodes[a].name === this.chosen) || Number(nodes[b].open ?? 0) - Number(nodes[a].open ?? 0) || a - b);
     const predicted = [...this.edges.values()].filter((edge) => edge.probability !== undefined);
-    const chances = predicted.map((edge) => this.chance(edge));
+    this.bend();
+    /** @type {import("./layout.js").Box[]} */
+    const taken = nodes.map(({ x, y, r }) => ({ left: x - r, top: y - r, right: x + r, bottom: y + r }));
+    const chances = predicted.map((edge) => this.chance(edge, taken));
     const places = placeLabels(ranked.map((i) => nodes[i]), ranked.map((i) => width(texts[i], i === 0 || Boolean(nodes[i].open))), HEIGHT, this,
       chances.map(({ box }) => box));
     const placed = new Map(ranked.map((i, n) => [i, places[n]]));
@@ -125,15 +128,43 @@ export class Neighbourhood {
     show(this.key, order.slice(0, COLOURS).map((r) => el("li", null, el("i", { class: of.get(r) }), el("bdi", null, this.relations.get(r)))),
       rest > 0 && el("li", null, el("i", { class: "other" }), `${plural(rest, "other relation")}`),
       predicted.length > 0 && el("li", null, el("i", { class: "dashed" }), "predicted, with its probability"));
-    if (held) [...this.picture.querySelectorAll(".node")].find((g) => /** @type {any} */ (g).dataset.name === held)?.focus?.();
+    if (held) /** @type {any[]} */ ([...this.picture.querySelectorAll(".node")]).find((g) => g.dataset.name === held)?.focus();
   }
 
-  /** Where a predicted edge carries its probability.  @param {Edge} edge */
-  chance(edge) {
+  /** Edges between the same two nodes bend away from each other. */
+  bend() {
+    /** @type {Map<string, Edge[]>} */
+    const pairs = new Map();
+    for (const edge of this.edges.values()) {
+      const key = JSON.stringify([edge.head, edge.tail].sort());
+      pairs.set(key, [...(pairs.get(key) ?? []), edge]);
+    }
+    for (const edges of pairs.values()) {
+      edges.forEach((edge, i) => { edge.bend = 26 * (i - (edges.length - 1) / 2) * (edge.head < edge.tail ? 1 : -1); });
+    }
+  }
+
+  /** The point of an edge that its line is drawn towards.  @param {Edge} edge */
+  control(edge) {
     const a = this.at(edge.head), b = this.at(edge.tail);
+    const dx = b.x - a.x, dy = b.y - a.y, far = Math.hypot(dx, dy) || 1, bend = edge.bend ?? 0;
+    return { x: (a.x + b.x) / 2 - (dy / far) * bend, y: (a.y + b.y) / 2 + (dx / far) * bend };
+  }
+
+  /** Where a predicted edge carries its probability: near its middle, on nothing else.
+   * @param {Edge} edge @param {import("./layout.js").Box[]} taken */
+  chance(edge, taken) {
+    const a = this.at(edge.head), b = this.at(edge.tail), c = this.control(edge);
     const text = typeof edge.probability === "number" ? percent(edge.probability) : "?";
-    const x = (a.x + b.x) / 2, y = (a.y + b.y) / 2, w = width(text, false);
-    return { x, y, text, box: { left: x - w / 2, right: x + w / 2, top: y - HEIGHT / 2, bottom: y + HEIGHT / 2 } };
+    const w = width(text, true);
+    const places = [0.5, 0.42, 0.58, 0.34, 0.66, 0.74, 0.26].map((t) => {
+      const [p, q, r] = [(1 - t) * (1 - t), 2 * t * (1 - t), t * t];
+      const x = p * a.x + q * c.x + r * b.x, y = p * a.y + q * c.y + r * b.y;
+      return { x, y, text, box: { left: x - w / 2, right: x + w / 2, top: y - HEIGHT / 2, bottom: y + HEIGHT / 2 } };
+    });
+    const found = places.find(({ box }) => !taken.some((other) => overlap(box, other))) ?? places[0];
+    taken.push(found.box);
+    return found;
   }
 
   /** @param {string} name @returns {Node_} */
@@ -142,8 +173,9 @@ export class Neighbourhood {
   /** @param {Edge} edge @param {string} colour */
   line(edge, colour) {
     const a = this.at(edge.head), b = this.at(edge.tail);
+    const c = this.control(edge);
     const predicted = edge.probability !== undefined;
-    return svg("path", { class: `edge ${colour}${predicted ? " predicted" : ""}`, fill: "none", d: `M${a.x.toFixed(1)} ${a.y.toFixed(1)}L${b.x.toFixed(1)} ${b.y.toFixed(1)}` },
+    return svg("path", { class: `edge ${colour}${predicted ? " predicted" : ""}`, fill: "none", d: `M${a.x.toFixed(1)} ${a.y.toFixed(1)}Q${c.x.toFixed(1)} ${c.y.toFixed(1)} ${b.x.toFixed(1)} ${b.y.toFixed(1)}` },
       svg("title", null, `${a.label} — ${this.relations.get(edge.relation)} → ${b.label}${predicted && typeof edge.probability === "number" ? `: ${percent(edge.probability)}` : ""}`));
   }
 
@@ -188,11 +220,11 @@ export class Neighbourhood {
     show(this.about, el("p", { class: "waiting" }, `Asking what is likely for ${node.label} …`));
     try {
       const card = await get("entity", { name }, this.signal);
-      const groups = [...card.groups].filter((g) => g.side !== "both").sort((a, b) => a.count - b.count || 0).slice(0, 6);
+      const groups = [...card.groups].filter((g) => g.side !== "both").sort((a, b) => a.count - b.count || 0).slice(0, 8);
       const found = await Promise.all(groups.map((g) => get("query",
         { [g.side === "head" ? "tail" : "head"]: name, relation: g.relation.name, k: 2, new: true }, this.signal)));
       const rows = found.flatMap((f) => f.answers)
-        .filter((row) => (row.probability ?? 0) >= 0.05)
+        .filter((row) => (row.probability ?? 0) >= 0.1)
         .sort((a, b) => (b.probability ?? 0) - (a.probability ?? 0)).slice(0, 6);
       let added = 0;
       for (const row of rows) {

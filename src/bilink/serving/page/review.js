@@ -4,7 +4,7 @@
 import { KINDS, decide, decisionOf, progress, refresh, reviewing, watch } from "./decisions.js";
 import { Combobox } from "./combobox.js";
 import { announce, choice, el, note, quiet, show, trouble, waiting } from "./dom.js";
-import { count, percent, plural } from "./format.js";
+import { count, percent, plural, readRule } from "./format.js";
 import { pager } from "./listview.js";
 import { go, link } from "./links.js";
 import { bar, item, rowOf, subject } from "./rows.js";
@@ -235,6 +235,12 @@ function moved(before, after) {
     el("span", { "aria-label": rose ? "rose to" : "fell to", role: "img" }, rose ? " ↗ " : " ↘ "), el("b", null, words(after)));
 }
 
+/** @param {string} text */
+function ruleWords(text) {
+  const rule = readRule(text);
+  return rule ? `If ${rule.when}, then ${rule.then}.` : text;
+}
+
 /** @param {any} found */
 function changes({ run, changes: what }) {
   if (!what) return note(el("p", null, "The model is updated."));
@@ -244,7 +250,7 @@ function changes({ run, changes: what }) {
   const down = rules.filter((/** @type {any} */ r) => (r.after ?? 0) < (r.before ?? 0));
   const part = (/** @type {string} */ title, /** @type {unknown} */ content) => content && el("section", null, el("h2", null, title), content);
   const ruleList = (/** @type {any[]} */ rows) => rows.length > 0 && el("ul", { class: "plain-list" }, rows.map((r) =>
-    el("li", null, el("span", { dir: "auto" }, r.sentence), " ", moved(r.before, r.after))));
+    el("li", null, el("span", { dir: "auto" }, ruleWords(r.sentence)), " ", moved(r.before, r.after))));
   return el("div", { class: "changes" },
     note(el("p", null, el("b", null, "The model is updated"), counts && `: ${plural(counts.accepted, "fact")} accepted, ${count(counts.rejected)} rejected${counts.new_entities ? `, ${plural(counts.new_entities, "new entity", "new entities")}` : ""}.`),
       metrics && el("p", { class: "under" }, `Validation MRR ${metrics.before.toFixed(3)} before, ${metrics.after.toFixed(3)} after.`),
