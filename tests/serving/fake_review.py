@@ -88,7 +88,7 @@ class FakeReview:
         runs = [{"id": str(i), "name": f"run {i}", "run": "", **extra} for i in range(self.runs)]
         if self.updates and self.updates["state"] == "done":
             runs.append({"id": "0/1", "name": "update 1", "run": "", **extra})
-        return {**found, "runs": runs, "review": self.review, "decisions": self._counts}
+        return {**found, "audited": True, "runs": runs, "review": self.review, "decisions": self._counts}
 
     async def _facts(self, query, body, scope):
         _, found = await self._ask("entity", {"name": query["entity"]}, b"", scope)
@@ -100,6 +100,26 @@ class FakeReview:
         page = rows[offset : offset + k]
         more = len(rows) > offset + k
         return {"entities": page, "count": len(rows), "offset": offset, "more": more}
+
+    async def _audit(self, query, body, scope):
+        """A few facts, as if they looked wrong."""
+        given = {"head": "Germany", "relation": "borders", "k": 12}
+        _, found = await self._ask("query", given, b"", scope)
+        other = {"name": "Peru", "label": "Peru", "probability": 0.7}
+        rows = [
+            {**row, "probability": 0.1 + i / 15, "side": "tail", "suggestion": other if i % 2 else None}
+            for i, row in enumerate(row for row in found.get("answers", ()) if row["known"])
+        ]  # fmt: skip
+        k, offset = int(query.get("k", 50)), int(query.get("offset", 0))
+        page = rows[offset : offset + k]
+        more = len(rows) > offset + k
+        return {"audited": True, "command": "", "doubts": page, "count": len(rows), "more": more}
+
+    async def _entity(self, query, body, scope):
+        status, found = await self._ask("entity", query, b"", scope)
+        if query.get("name") == "Germany" and status == 200:
+            found["doubts"] = (await self._audit({"k": 4}, b"", scope))["doubts"]
+        return status, found
 
     async def _compare(self, query, body, scope):
         _, found = await self._ask("query", query, b"", scope)
@@ -158,8 +178,8 @@ class FakeReview:
     async def _queue(self, query, body, scope):
         k = int(query.get("k", 20))
         if query.get("kind") == "doubts":
-            _, found = await self._ask("audit", {"k": 100}, b"", scope)
-            rows = found["doubts"]
+            rows = (await self._audit({"k": 100}, b"", scope))["doubts"]
+            rows = [{**row, "decision": self._decided(row)} for row in rows]
         else:
             given = {"k": 100, "new": True, "seen": True, "relation": query.get("relation")}
             given = {key: value for key, value in given.items() if value is not None}
