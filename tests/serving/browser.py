@@ -77,7 +77,7 @@ class Person:
         self.driver.get(address)
         self.settle()
 
-    def settle(self, seconds=30):
+    def settle(self, seconds=60):
         """Wait until nothing is being looked for."""
         script = (
             "return document.body.dataset.ready === '1' && !document.querySelector('.waiting') && "

@@ -6,7 +6,9 @@ Runs and decisions are made up; everything else is asked of the application at `
 import json
 from urllib.parse import parse_qs, urlencode
 
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import PlainTextResponse
+
+from bilink.serving.app import Json
 
 NAMES = ("head", "relation", "tail")
 
@@ -15,8 +17,12 @@ class FakeReview:
     """An ASGI application that adds runs, decisions, a queue and an update."""
 
     def __init__(self, app, review=True, runs=2):
-        self.app, self.review, self.runs = app, review, runs
-        self.decisions, self.undone, self.updates = [], [], None
+        self.app, self.allowed, self.runs = app, review, runs
+        self.forget()
+
+    def forget(self):
+        """Take all decisions back."""
+        self.review, self.decisions, self.undone, self.updates = self.allowed, [], [], None
 
     async def __call__(self, scope, receive, send):
         """Answer what is made up; pass on the rest."""
@@ -42,7 +48,7 @@ class FakeReview:
             headers = {"content-disposition": "attachment; filename=decisions.tsv"}
             answer = PlainTextResponse(found, headers=headers)
         else:
-            answer = JSONResponse(found, status)
+            answer = Json(found, status)
         await answer(scope, receive, send)
 
     async def _ask(self, name, query, body, scope):
@@ -91,7 +97,9 @@ class FakeReview:
         return {**found, "audited": True, "runs": runs, "review": self.review, "decisions": self._counts}
 
     async def _facts(self, query, body, scope):
-        _, found = await self._ask("entity", {"name": query["entity"]}, b"", scope)
+        status, found = await self._ask("entity", {"name": query["entity"]}, b"", scope)
+        if status != 200:
+            return status, found
         k, offset = int(query.get("k", 50)), int(query.get("offset", 0))
         rows = next(
             (g["entities"] for g in found["groups"]
