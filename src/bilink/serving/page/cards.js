@@ -47,6 +47,7 @@ export async function card(place, what, signal) {
     const found = await get(kind, { name }, signal);
     learn(kind, found);
     show(place, ...(kind === "relation" ? await relation(found, alone) : entity(found, alone, signal)));
+    if (found.pending) complete(place, name, alone, signal);
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") return;
     const again = () => card(place, what, signal);
@@ -55,6 +56,23 @@ export async function card(place, what, signal) {
     show(place, heading(kind, { label: name, name, facts: 0 }, "", alone), trouble(error, again, other));
   } finally {
     if (!signal.aborted) place.setAttribute("aria-busy", "false");
+  }
+}
+
+/** Show the rest of a relation's card when the server has it.
+ * @param {HTMLElement} place @param {string} name @param {boolean} alone @param {AbortSignal} signal */
+async function complete(place, name, alone, signal) {
+  for (let wait = 500; !signal.aborted; wait = Math.min(5000, 1.5 * wait)) {
+    await new Promise((go_on) => { setTimeout(go_on, wait); });
+    if (signal.aborted) return;
+    try {
+      const found = await get("relation", { name }, signal, true);
+      if (found.pending || signal.aborted) continue;
+      const held = place.contains(document.activeElement);
+      show(place, ...await relation(found, alone));
+      if (held) place.querySelector("h2")?.focus();
+      return;
+    } catch { return; } // what is there already will do
   }
 }
 
@@ -179,7 +197,7 @@ async function relation(found, alone) {
     found.related.length > 0 && section("Says the same",
       el("p", { class: "names" }, commas(found.related.map((/** @type {Named} */ other) => el("span", null,
         cardLink("relation", other.name, other.label), other.kind === "inverse" ? " (the other way round)" : ""))))),
-    section("What models can tell apart", verdict(found.theory)),
+    section("What models can tell apart", found.theory ? verdict(found.theory) : waiting("Working it out")),
     found.calibration && section("How far to trust its probabilities", reliability(found.calibration)),
     found.weights && section("Who answers", await shares(found.weights)),
   ];

@@ -3,7 +3,7 @@
 
 import { decideButtons } from "./decisions.js";
 import { el, note, show, trouble, waiting } from "./dom.js";
-import { count, percent, plural } from "./format.js";
+import { count, percent, plural, sentence } from "./format.js";
 import { instead } from "./answers.js";
 import { link } from "./links.js";
 import { listView } from "./listview.js";
@@ -18,7 +18,7 @@ function cell(answer, chances) {
   return el("td", null,
     el("span", { class: "bar", "aria-hidden": true }, el("i", { style: { width: `${sure ? 100 * answer.probability : 0}%` } })),
     el("span", { class: "value" }, sure ? percent(answer.probability) : chances ? "–" : answer.score?.toFixed(2) ?? "–"),
-    el("span", { class: "small" }, answer.rank ? ` · no. ${count(answer.rank)}` : ""));
+    el("span", { class: "small" }, answer.rank ? ` · no. ${count(answer.rank)}` : " · far behind"));
 }
 
 /** @param {HTMLElement & {arrange?: any}} place @param {import("./state.js").State} state @param {any} info @param {AbortSignal} signal */
@@ -64,6 +64,7 @@ export async function compare(place, state, info, signal) {
       el("h1", null, [h, r, t].map((text, i) => [i > 0 && " ", text ? el("bdi", null, text) : el("b", { class: "open" }, "?")])),
       el("p", { class: "under" }, `${plural(found.rows.length, "answer")} of ${plural(found.runs.length, "run")}, disagreements first. `,
         link({ view: "ask", head, relation, tail }, null, "Ask one run")),
+      found.note && el("p", { class: "under" }, sentence(found.note)),
       view.node);
     place.arrange = view.arrange;
   } catch (error) {

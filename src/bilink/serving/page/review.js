@@ -270,16 +270,19 @@ function changes({ run, changes: what }) {
 /** An answer may be a name, or a row with a name.  @param {any} row */
 const called = (row) => (typeof row === "string" ? row : row.label ?? row.tail_label ?? row.name);
 
+/** From which place to which.  @param {any} row */
+const places = ({ before, after }) => (before === undefined ? null
+  : el("span", { class: "small" }, ` ${before ?? "below"} → ${after ?? "below"}`));
+
 /** @param {any} row */
 function question(row) {
   const { head, relation, tail } = row.question;
-  const labels = { ...row.labels, ...row.question, ...row };
-  const words = (/** @type {string} */ role) => labels[`${role}_label`] ?? labels[role] ?? "?";
-  const names = (/** @type {any[]} */ rows) => rows.map((other, i) => [i > 0 && ", ", el("bdi", null, called(other))]);
+  const words = (/** @type {string} */ role) => row.labels?.[role] ?? row.labels?.[`${role}_label`] ?? row.question[role] ?? "?";
+  const names = (/** @type {any[]} */ rows) => rows.map((other, i) => [i > 0 && ", ", el("bdi", null, called(other)), places(other)]);
   return el("li", null,
     link({ view: "ask", head: head ?? null, relation: relation ?? null, tail: tail ?? null, new: true }, { class: "quiet" },
       ["head", "relation", "tail"].map((role, i) => [i > 0 && " ", el("bdi", null, words(role))])),
-    row.rose?.length > 0 && el("span", { class: "moved rose" }, " ↗ ", names(row.rose)),
-    row.fell?.length > 0 && el("span", { class: "moved fell" }, " ↘ ", names(row.fell)));
+    row.rose?.length > 0 && el("span", { class: "moved rose" }, el("span", { role: "img", "aria-label": "rose:" }, " ↗ "), names(row.rose)),
+    row.fell?.length > 0 && el("span", { class: "moved fell" }, el("span", { role: "img", "aria-label": "fell:" }, " ↘ "), names(row.fell)));
 }
 

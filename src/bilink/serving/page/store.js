@@ -47,10 +47,11 @@ export async function start() {
   return info;
 }
 
-/** @param {string} path @param {Record<string, unknown>} [params] @param {AbortSignal} [signal] */
-export async function get(path, params = {}, signal) {
+/** @param {string} path @param {Record<string, unknown>} [params] @param {AbortSignal} [signal]
+ *  @param {boolean} [anew] Even if there is an answer. */
+export async function get(path, params = {}, signal, anew = false) {
   const address = addressOf(path, params);
-  if (answers.has(address)) {
+  if (!anew && answers.has(address)) {
     const kept = answers.get(address);
     answers.delete(address); // and put it at the end
     answers.set(address, kept);
