@@ -31,7 +31,17 @@ def test_units():
 
 @needs_node
 def test_python_reads_the_names_that_the_page_writes():
-    names = ["it's", 'a "b"', "\\", "a\nb\x1b", "שלום", "\u202egnp", "\U000e0041", "'''\"\"\"", "{x}"]
+    names = [
+        "it's",
+        'a "b"',
+        "\\",
+        "a\nb\x1b",
+        "שלום",
+        "\u202egnp",
+        "\U000e0041",
+        "'''\"\"\"",
+        "{x}",
+    ]
     script = (
         f"import {{ pythonString }} from {json.dumps((PAGE / 'format.js').as_uri())};"
         f"console.log(JSON.stringify({json.dumps(names)}.map(pythonString)))"

@@ -40,7 +40,9 @@ class FakeReview:
         query = {k: v[0] for k, v in parse_qs(scope["query_string"].decode()).items()}
         query.pop("run", None)
         handler = getattr(self, "_" + name.replace("/", "_"), None)
-        found = await (handler(query, body, scope) if handler else self._ask(name, query, body, scope))
+        found = await (
+            handler(query, body, scope) if handler else self._ask(name, query, body, scope)
+        )
         status = 200
         if isinstance(found, tuple):
             status, found = found
@@ -75,7 +77,8 @@ class FakeReview:
             if name in ("query", "audit") and key in found:
                 found["more"] = len(found[key]) > k + offset
                 found[key] = [
-                    {**row, "decision": self._decided(row)} for row in found[key][offset : offset + k]
+                    {**row, "decision": self._decided(row)}
+                    for row in found[key][offset : offset + k]
                 ]
         return sent["status"], found
 
@@ -90,11 +93,19 @@ class FakeReview:
 
     async def _info(self, query, body, scope):
         _, found = await self._ask("info", {}, b"", scope)
-        extra = {key: found[key] for key in ("entities", "relations", "facts", "calibrated", "audited")}
+        extra = {
+            key: found[key] for key in ("entities", "relations", "facts", "calibrated", "audited")
+        }
         runs = [{"id": str(i), "name": f"run {i}", "run": "", **extra} for i in range(self.runs)]
         if self.updates and self.updates["state"] == "done":
             runs.append({"id": "0/1", "name": "update 1", "run": "", **extra})
-        return {**found, "audited": True, "runs": runs, "review": self.review, "decisions": self._counts}
+        return {
+            **found,
+            "audited": True,
+            "runs": runs,
+            "review": self.review,
+            "decisions": self._counts,
+        }
 
     async def _facts(self, query, body, scope):
         status, found = await self._ask("entity", {"name": query["entity"]}, b"", scope)

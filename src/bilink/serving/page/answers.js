@@ -116,11 +116,11 @@ async function known(state, params, signal) {
     kind === "relation" ? null : countKnown(state, signal),
   ]);
   const rows = found.answers.filter((/** @type {any} */ row) => row.known);
-  if (!rows.length) return null;
   const all = Math.max(total ?? 0, rows.length);
+  if (!all) return null;
   return el("details", { class: "folded" },
     el("summary", null, plural(all, "known answer")),
-    list(rows, kind),
+    rows.length > 0 && list(rows, kind),
     all > rows.length && el("p", { class: "pager" },
       link({ view: "facts", head: head ?? state.tail, relation, side: head ? "tail" : "head" }, { class: "quiet" }, `All ${count(all)}`)));
 }
@@ -164,7 +164,7 @@ export async function facts(place, state, signal) {
         el("span", { class: "value" }, plural(row.facts, "fact"))))),
     });
     show(place,
-      el("h1", null, side === "tail" ? [me, " ", el("bdi", null, verb)] : [el("bdi", null, verb), " ", me]),
+      el("h1", null, side === "tail" ? [me, " ", el("bdi", null, verb), " …"] : ["… ", el("bdi", null, verb), " ", me]),
       el("p", { class: "under" }, `${plural(found.count, "fact")} of the graph. `,
         link(side === "tail" ? question(name, relation, null) : question(null, relation, name), null, "Which others are likely?")),
       view.node);

@@ -60,12 +60,13 @@ export const waiting = (text = "Looking") =>
   el("p", { class: "waiting" }, el("span", { class: "dots", "aria-hidden": true }), text, " …");
 
 /** @param {any} error @param {(() => void)|null} [again] @param {((row: any) => Node)|null} [suggest] */
-export const trouble = (error, again, suggest) =>
-  el("div", { class: "trouble", role: "alert" },
-    el("p", { dir: "auto" }, error.message),
-    suggest && error.suggestions?.length > 0 && el("p", { class: "instead" }, "Did you mean ",
-      error.suggestions.map((/** @type {any} */ row, /** @type {number} */ i) => [i > 0 && " or ", suggest(row)]), "?"),
-    again && quiet("Try again", again));
+export function trouble(error, again, suggest) {
+  const links = suggest && error.suggestions?.length > 0
+    && error.suggestions.map((/** @type {any} */ row, /** @type {number} */ i) => [i > 0 && " or ", suggest(row)]);
+  const message = links ? [error.message.replace(/(; did you mean .*|\.)$/is, ""), "; did you mean ", links, "?"] : error.message;
+  return el("div", { class: "trouble", role: "alert" }, el("p", { dir: "auto" }, message),
+    again && !links && quiet("Try again", again));
+}
 
 /** @param {...unknown} children */
 export const note = (...children) => el("div", { class: "note" }, ...children);

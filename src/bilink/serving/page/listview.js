@@ -88,11 +88,12 @@ export function pager(state, shown, more, of) {
   const big = Math.max(step, Math.min(50, state.k));
   const grown = state.k + big <= MOST;
   const last = state.from + shown;
+  const added = of == null ? big : Math.min(big, of - last);
   return (more || state.from > 0) && el("p", { class: "pager" },
     state.from > 0 && link({ from: Math.max(0, state.from - state.k) }, { class: "quiet" }, "Previous"),
     of != null && shown > 0 && el("span", { class: "under" }, `${count(state.from + 1)} to ${count(last)} of ${count(of)}`),
     more && link(grown ? { k: state.k + big } : { from: state.from + state.k }, { class: "quiet next" },
-      grown ? `Show ${count(big)} more` : "Next"));
+      grown ? `Show ${count(added)} more` : "Next"));
 }
 
 /** @param {HTMLElement} panel @param {string} text */
