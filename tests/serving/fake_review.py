@@ -125,10 +125,10 @@ class FakeReview:
         given = {"head": "Germany", "relation": "borders", "k": 12}
         _, found = await self._ask("query", given, b"", scope)
         other = {"name": "Peru", "label": "Peru", "probability": 0.7}
-        rows = [
-            {**row, "probability": 0.1 + i / 15, "side": "tail", "suggestion": other if i % 2 else None}
-            for i, row in enumerate(row for row in found.get("answers", ()) if row["known"])
-        ]  # fmt: skip
+        rows = [row for row in found.get("answers", ()) if row["known"]]
+        for i, row in enumerate(rows):
+            row |= {"probability": 0.1 + i / 15, "side": "tail"}
+            row["suggestion"] = other if i % 2 else None
         k, offset = int(query.get("k", 50)), int(query.get("offset", 0))
         page = rows[offset : offset + k]
         more = len(rows) > offset + k
@@ -229,8 +229,10 @@ class FakeReview:
         ]  # fmt: skip
         question = {"head": "Chile", "relation": "official language"}
         answers = [{"question": question, "labels": {}, "rose": ["English"], "fell": ["German"]}]
-        rules = [{"sentence": "X borders Y ← Y borders X", "before": 0.9, "after": 0.95},
-                 {"sentence": "X in country Y ← Y has capital X", "before": 0.9, "after": 0.8}]  # fmt: skip
+        rules = [
+            {"sentence": "X borders Y ← Y borders X", "before": 0.9, "after": 0.95},
+            {"sentence": "X in country Y ← Y has capital X", "before": 0.9, "after": 0.8},
+        ]
         counts = {"accepted": self._counts["accept"], "rejected": self._counts["reject"]}
         return {"facts": facts, "answers": answers, "rules": rules, "metrics": None,
                 "counts": {**counts, "new_entities": 0}}  # fmt: skip

@@ -5,7 +5,7 @@ import { answers, facts, judge } from "./answers.js";
 import { card } from "./cards.js";
 import { Combobox } from "./combobox.js";
 import { compare } from "./compare.js";
-import { drawBar, startReview } from "./decisions.js";
+import { drawBar, startReview, sync } from "./decisions.js";
 import { doubts } from "./doubts.js";
 import { $, announce, el, note, show, trouble, waiting } from "./dom.js";
 import { count, plural } from "./format.js";
@@ -273,6 +273,7 @@ function introduce() {
 onGo(render);
 listen();
 window.addEventListener("popstate", () => render(now()));
+document.addEventListener("visibilitychange", () => { if (!document.hidden) sync().catch(() => {}); });
 document.addEventListener("updated", async () => { info = await get("info"); introduce(); controls(now()); });
 try {
   info = await start();

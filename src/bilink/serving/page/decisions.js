@@ -89,6 +89,15 @@ export function undo() {
   return line;
 }
 
+/** What was decided in another window. */
+export async function sync() {
+  if (!reviewing) return;
+  const found = await get("decisions", { k: 200 });
+  for (const row of found.decisions) made.set(keyOf(row), row.decision);
+  counts = found.counts;
+  changed();
+}
+
 /** Rows and counts anew, after an import or an update. */
 export async function refresh() {
   made.clear();
