@@ -214,7 +214,9 @@ function controls(state) {
     many.querySelector("[data-odd]")?.remove();
     many.append(el("option", { selected: true, "data-odd": true }, Math.min(MOST, state.k)));
   }
-  if (info.runs?.length > 1) $("run").value = state.run ?? info.runs[0].id;
+  const run = info.runs?.find((/** @type {any} */ { id }) => id === state.run) ?? info.runs?.[0];
+  if (info.runs?.length > 1) $("run").value = run.id;
+  source.folder = run?.path ?? `runs/${run?.name ?? "RUN"}`;
 }
 
 /** @param {State} state @param {Partial<State>} change */
@@ -266,7 +268,6 @@ function introduce() {
   document.querySelector("[data-view=compare]")?.toggleAttribute("hidden", !several);
   document.querySelector("#views [data-view=review]")?.toggleAttribute("hidden", !info.review);
   if (several) show($("run"), info.runs.map((/** @type {any} */ run) => el("option", { value: run.id }, run.name)));
-  source.folder = info.runs?.[0]?.path ?? "runs/RUN";
   source.token = !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 }
 
