@@ -451,3 +451,15 @@ def test_hostile_names_do_no_harm_anywhere(person):
                 person.settle()
             assert not person.all("img, script:not([src]), [onerror], [onload]"), view
         assert not [text for text in person.complaints() if "404" not in text]
+
+
+def test_names_from_right_to_left_leave_the_question_in_its_order(person):
+    person.screen()
+    name = "שלום (עולם)"
+    with served(hostile_run((*HOSTILE, name))) as address:
+        person.open(f"{address}?head={quote(name)}&relation=r0&any=1")
+        assert person.text("h1").startswith(name)
+        parts = "[...document.querySelector('h1').children].map((e) => e.getBoundingClientRect().x)"
+        places = js(person, parts)
+        assert places == sorted(places)
+        assert len(places) == 3

@@ -214,9 +214,14 @@ function controls(state) {
     many.querySelector("[data-odd]")?.remove();
     many.append(el("option", { selected: true, "data-odd": true }, Math.min(MOST, state.k)));
   }
-  const run = info.runs?.find((/** @type {any} */ { id }) => id === state.run) ?? info.runs?.[0];
-  if (info.runs?.length > 1) $("run").value = run.id;
-  source.folder = run?.path ?? `runs/${run?.name ?? "RUN"}`;
+  if (info.runs) chosenRun(state);
+}
+
+/** @param {State} state */
+function chosenRun(state) {
+  const run = info.runs.find((/** @type {any} */ { id }) => id === state.run) ?? info.runs[0];
+  if (info.runs.length > 1) $("run").value = run.id;
+  source.folder = run.path ?? `runs/${run.name}`;
 }
 
 /** @param {State} state @param {Partial<State>} change */
