@@ -171,7 +171,7 @@ def test_it_works_by_keyboard_alone(person, atlas):
     person.until(lambda: "Peru" in person.options("head")[:1])
     person.type("head", ENTER)
     person.until(lambda: "Peru official language ?" in person.text("#answers"))
-    assert person.texts(".folded .what")[0] == "Spanish"
+    assert "Spanish" in person.texts(".folded .what")
 
 
 def test_the_map_shows_entities_and_the_positions_of_a_relation(person, atlas):
