@@ -29,10 +29,14 @@ FLAGS = (
 
 
 @contextmanager
-def served(run):
-    """The address of a server for ``run`` on a thread of this process."""
+def served(run, wrap=lambda app: app):
+    """The address of a server for ``run`` on a thread of this process.
+
+    ``wrap`` makes another application of it.
+    """
     with _listen("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(make_app(run, hosts=LOOPBACK), log_level="warning", ws="none")
+        app = wrap(make_app(run, hosts=LOOPBACK))
+        config = uvicorn.Config(app, log_level="warning", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
@@ -73,7 +77,7 @@ class Person:
         self.driver.get(address)
         self.settle()
 
-    def settle(self, seconds=30):
+    def settle(self, seconds=60):
         """Wait until nothing is being looked for."""
         script = (
             "return document.body.dataset.ready === '1' && !document.querySelector('.waiting') && "
@@ -115,6 +119,23 @@ class Person:
         """The names that a box offers, once it offers any."""
         selector = f".box[data-role={box}] [role=option] .label"
         return self.until(lambda: self.texts(selector))
+
+    def press(self, *keys):
+        """Type into whatever has the focus."""
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+
+    def focus(self):
+        """The text of what has the focus."""
+        return self.driver.execute_script(
+            "const e = document.activeElement; return e === document.body ? '' : e.textContent"
+        )
+
+    def screen(self, width=1280, height=900, mobile=False, dark=False):
+        """Another screen, light or dark."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def address(self):
         return self.driver.execute_script("return location.search")

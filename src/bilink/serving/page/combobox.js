@@ -1,20 +1,32 @@
+// @ts-check
 // A box that completes names while they are typed: the ARIA combobox with a list.
 
-import { get, labelOf, learn } from "./api.js";
-import { count, el, show } from "./dom.js";
+import { el, show } from "./dom.js";
+import { count } from "./format.js";
+import { get, labelOf, learn } from "./store.js";
 
 let made = 0;
 
 export class Combobox {
+  /** @param {Element} host
+   *  @param {{kind: string, label: string, placeholder?: string, changed: (name: string|null, left?: boolean, key?: boolean) => void}} options */
   constructor(host, { kind, label, placeholder = "?", changed }) {
     this.kind = kind;
     this.changed = changed;
+    /** @type {string|null} */
     this.name = null; // what is chosen
+    /** @type {{name: string, label: string, facts: number}[]} */
     this.rows = [];
+    /** @type {string|null} */
+    this.looked = null; // the text that the rows are for
+    /** @type {AbortController|undefined} */
+    this.request = undefined;
+    /** @type {number|undefined} */
+    this.timer = undefined;
     this.active = -1;
     const id = `box-${++made}`;
     this.input = el("input", {
-      id, type: "text", role: "combobox", placeholder, maxlength: 500, spellcheck: "false",
+      id, type: "text", role: "combobox", placeholder, dir: "auto", maxlength: 500, spellcheck: "false",
       autocapitalize: "none", autocorrect: "off", autocomplete: "off", enterkeyhint: "search",
       "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": `${id}-list`,
     });
@@ -33,6 +45,7 @@ export class Combobox {
   }
 
   // Show a name without telling anyone.
+  /** @param {string|null} name */
   async set(name) {
     this.name = name;
     this.input.value = name ?? "";
@@ -44,20 +57,21 @@ export class Combobox {
     } catch { /* the name will do */ }
   }
 
-  choose(row) {
+  /** @param {{name: string, label: string}|null} row */
+  choose(row, key = false) {
     if (row) learn(this.kind, row);
     this.name = row?.name ?? null;
     this.input.value = row?.label ?? "";
     this.clear.hidden = !row;
     this.close();
-    this.changed(this.name);
+    this.changed(this.name, false, key);
   }
 
   typed() {
     this.name = null;
     this.clear.hidden = !this.input.value;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.look(), 60);
+    this.timer = window.setTimeout(() => this.look(), 60);
   }
 
   async look() {
@@ -72,16 +86,17 @@ export class Combobox {
       this.looked = text;
       this.draw(text);
     } catch (error) {
-      if (error.name !== "AbortError") this.close();
+      if (/** @type {Error} */ (error).name !== "AbortError") this.close();
     }
   }
 
+  /** @param {string} text */
   draw(text) {
     this.active = text && this.rows.length ? 0 : -1;
     const rows = this.rows.map((row, i) =>
       el("li", { id: `${this.input.id}-${i}`, role: "option", onclick: () => this.choose(row) },
-        el("span", { class: "label" }, row.label),
-        row.name !== row.label && el("span", { class: "name" }, row.name),
+        el("span", { class: "label", dir: "auto" }, row.label),
+        row.name !== row.label && el("span", { class: "name", dir: "auto" }, row.name),
         el("span", { class: "facts" }, count(row.facts))));
     show(this.list, rows.length ? rows
       : el("li", { class: "none", role: "option", "aria-disabled": "true" }, "nothing of this name"));
@@ -111,33 +126,38 @@ export class Combobox {
     this.input.removeAttribute("aria-activedescendant");
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     const open = !this.list.hidden;
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step) {
       event.preventDefault();
-      if (!open) this.look();
-      else if (this.rows.length) {
-        const n = this.rows.length;
-        this.active = this.active < 0 ? (step > 0 ? 0 : n - 1) : (this.active + step + n) % n;
-        this.mark();
-      }
+      this.move(step, open);
     } else if (event.key === "Enter" && !this.name && this.input.value.trim()) {
       event.preventDefault();
       this.enter();
     } else if (event.key === "Enter" && open && this.active >= 0) {
       event.preventDefault();
-      this.choose(this.rows[this.active]);
+      this.choose(this.rows[this.active], true);
     } else if (event.key === "Escape") {
-      if (open) { event.preventDefault(); this.close(); }
-      else if (this.input.value) { event.preventDefault(); this.choose(null); }
+      if (open) { event.preventDefault(); this.close(); } // else it leads to the answers
+    }
+  }
+
+  /** @param {number} step @param {boolean} open */
+  move(step, open) {
+    const n = this.rows.length;
+    if (!open) this.look();
+    else if (n) {
+      this.active = this.active < 0 ? (step > 0 ? 0 : n - 1) : (this.active + step + n) % n;
+      this.mark();
     }
   }
 
   // Enter takes the marked match of what is typed, also of a hasty typist.
   async enter() {
     if (this.looked !== this.input.value.trim()) await this.look();
-    if (this.rows.length) this.choose(this.rows[Math.max(0, this.active)]);
+    if (this.rows.length) this.choose(this.rows[Math.max(0, this.active)], true);
     else this.input.form?.requestSubmit();
   }
 

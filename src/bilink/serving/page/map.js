@@ -1,14 +1,17 @@
+// @ts-check
 // All entities as points: a canvas that can be dragged, zoomed and clicked.
 
-import { get } from "./api.js";
 import { Combobox } from "./combobox.js";
-import { count, el, show, trouble, waiting } from "./dom.js";
+import { announce, el, show, trouble, waiting } from "./dom.js";
+import { count } from "./format.js";
 import { go } from "./links.js";
+import { get } from "./store.js";
 
 const POSITIONS = ["elsewhere", "head", "tail", "head and tail"];
 
+/** @param {any} place @param {import("./state.js").State} state @param {AbortSignal} signal @returns {Promise<void>} */
 export async function map(place, state, signal) {
-  if (place.dataset.map && place.picture) { // only the colours or the card change
+  if (place.dataset.map === String(state.run) && place.picture) { // only the colours or the card change
     await place.picture.colour(state.relation, signal);
     place.picture.mark(state.card);
     return;
@@ -17,27 +20,31 @@ export async function map(place, state, signal) {
   try {
     const found = await get("map", { relation: state.relation }, signal);
     place.picture = new Picture(place, found, state);
-    place.dataset.map = "1";
+    place.dataset.map = String(state.run);
   } catch (error) {
-    if (error.name !== "AbortError") show(place, trouble(error, () => map(place, state, signal)));
+    if (/** @type {Error} */ (error).name !== "AbortError") show(place, el("h1", null, "Map of entities"), trouble(error, () => map(place, state, signal)));
   }
 }
 
 class Picture {
+  /** @param {any} place @param {any} found @param {import("./state.js").State} state */
   constructor(place, found, state) {
     this.found = found;
+    this.wide = this.high = 0;
+    this.waits = 0;
+    this.chosen = -1;
     this.zoom = 1;
     this.x = this.y = 0; // the middle of the view
     this.over = -1;
     this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": "Map of entities; arrow keys move it, plus and minus zoom" });
     this.tip = el("p", { class: "tip", hidden: true });
     this.key = el("ul", { class: "key" });
-    const box = el("div", { class: "box" });
+    const box = el("div", { class: "box" }), search = el("div", { class: "box" });
     show(place,
       el("h1", null, "Map of entities"),
       el("p", { class: "under" },
         `What the model finds alike is near; how far apart groups are means little.${found.names.length < found.of ? ` These are the ${count(found.names.length)} best connected of ${count(found.of)} entities.` : ""}`),
-      el("div", { class: "tools" }, box,
+      el("div", { class: "tools" }, search, box,
         el("span", { class: "zoom" },
           el("button", { type: "button", class: "quiet", "aria-label": "Zoom in", onclick: () => this.scale(1.5) }, "+"),
           el("button", { type: "button", class: "quiet", "aria-label": "Zoom out", onclick: () => this.scale(1 / 1.5) }, "−"),
@@ -49,9 +56,14 @@ class Picture {
       changed: (name) => go({ relation: name }),
     });
     this.box.set(state.relation);
-    this.index = new Map(found.names.map((name, i) => [name, i]));
+    this.search = new Combobox(search, {
+      kind: "entity", label: "Find", placeholder: "an entity", changed: (name) => this.find(name),
+    });
+    /** @type {Map<string, number>} */
+    this.index = new Map(found.names.map((/** @type {string} */ name, /** @type {number} */ i) => [name, i]));
     // Points with many facts are drawn last and named first.
-    this.order = found.names.map((_, i) => i).sort((a, b) => found.facts[a] - found.facts[b]);
+    /** @type {number[]} */
+    this.order = [...found.names.keys()].sort((a, b) => found.facts[a] - found.facts[b]);
     this.listen();
     this.mark(state.card);
     this.watch = new ResizeObserver(() => this.draw());
@@ -61,6 +73,7 @@ class Picture {
     this.legend();
   }
 
+  /** @param {string|null} relation @param {AbortSignal} signal */
   async colour(relation, signal) {
     this.box.set(relation);
     const found = await get("map", { relation }, signal);
@@ -69,6 +82,21 @@ class Picture {
     this.draw();
   }
 
+  // Bring an entity to the middle, and open its card.
+  /** @param {string|null} name */
+  find(name) {
+    if (!name) return;
+    const i = this.index.get(name);
+    if (i === undefined) announce("This entity is not among those drawn.");
+    else {
+      this.zoom = Math.max(this.zoom, 5);
+      this.x = this.found.x[i];
+      this.y = this.found.y[i];
+    }
+    go({ card: `entity:${name}` });
+  }
+
+  /** @param {string|null} card */
   mark(card) {
     const name = card?.startsWith("entity:") ? card.slice(7) : null;
     this.chosen = name === null ? -1 : this.index.get(name) ?? -1;
@@ -79,7 +107,7 @@ class Picture {
     const { position, cluster, labels, facts } = this.found;
     let rows;
     if (position) {
-      const numbers = POSITIONS.map((_, p) => position.filter((q) => q === p).length);
+      const numbers = POSITIONS.map((_, p) => position.filter((/** @type {number} */ q) => q === p).length);
       rows = [1, 2, 3, 0].filter((p) => numbers[p]).map((p) =>
         el("li", null, el("i", { class: `p${p}` }), `${POSITIONS[p]} (${count(numbers[p])})`));
     } else {
@@ -114,14 +142,14 @@ class Picture {
         this.y += (now[1] - before[1]) / uy;
       } else if (held.size === 2) {
         moved = 1e9;
-        const other = [...held].find(([id]) => id !== event.pointerId)[1];
-        const far = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
+        const other = [...held].find(([id]) => id !== event.pointerId)?.[1] ?? now;
+        const far = (/** @type {number[]} */ p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
         this.scale(far(now) / Math.max(1, far(before)), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
       }
       held.set(event.pointerId, now);
       this.soon();
     });
-    const up = (event) => {
+    const up = (/** @type {PointerEvent} */ event) => {
       held.delete(event.pointerId);
       if (event.type === "pointerup" && moved < 6) {
         this.hover(event.offsetX, event.offsetY);
@@ -152,11 +180,13 @@ class Picture {
     return [Math.min(wide, 1.7 * high), Math.min(high, 1.7 * wide)].map((side) => this.zoom * side * 0.47);
   }
 
+  /** @param {number} i */
   at(i) {
     const [ux, uy] = this.unit();
     return [this.wide / 2 + (this.found.x[i] - this.x) * ux, this.high / 2 - (this.found.y[i] - this.y) * uy];
   }
 
+  /** @param {number} by */
   scale(by, px = this.wide / 2, py = this.high / 2) {
     const zoom = Math.min(200, Math.max(0.6, this.zoom * by));
     const [ux, uy] = this.unit();
@@ -170,6 +200,7 @@ class Picture {
 
   whole() { this.zoom = 1; this.x = this.y = 0; this.soon(); }
 
+  /** @param {number} px @param {number} py */
   hover(px, py) {
     let best = 14 * 14, over = -1;
     for (let i = 0; i < this.found.names.length; i++) {
@@ -195,27 +226,35 @@ class Picture {
     this.waits = requestAnimationFrame(() => { this.waits = 0; this.draw(); });
   }
 
-  draw() {
+  /** Take the size of the frame; false where there is none. */
+  resize() {
     const box = this.canvas.getBoundingClientRect();
     const sharp = window.devicePixelRatio || 1;
     this.wide = box.width;
     this.high = box.height;
-    if (!this.wide || !this.high) return;
+    if (!this.wide || !this.high) return false;
     if (this.canvas.width !== Math.round(this.wide * sharp) || this.canvas.height !== Math.round(this.high * sharp)) {
       this.canvas.width = Math.round(this.wide * sharp);
       this.canvas.height = Math.round(this.high * sharp);
     }
+    return true;
+  }
+
+  draw() {
+    if (!this.resize()) return;
+    const sharp = window.devicePixelRatio || 1;
     const style = getComputedStyle(this.canvas);
-    const colours = (letter, n) => Array.from({ length: n }, (_, i) => style.getPropertyValue(`--${letter}${i}`).trim());
+    const colours = (/** @type {string} */ letter, /** @type {number} */ n) => Array.from({ length: n }, (_, i) => style.getPropertyValue(`--${letter}${i}`).trim());
     const palette = this.found.position ? colours("p", 4) : colours("c", 10);
     const kinds = this.found.position ?? this.found.cluster;
     const pen = this.canvas.getContext("2d");
+    if (!pen) return;
     pen.setTransform(sharp, 0, 0, sharp, 0, 0);
     pen.clearRect(0, 0, this.wide, this.high);
     const crowd = Math.max(0.35, Math.min(1, Math.sqrt(4000 / this.found.names.length)));
     const grow = Math.min(2.2, this.zoom ** 0.35);
     const order = this.found.position // what the colours are about lies on top
-      ? [...this.order].sort((a, b) => (kinds[a] > 0) - (kinds[b] > 0)) : this.order;
+      ? [...this.order].sort((a, b) => Number(kinds[a] > 0) - Number(kinds[b] > 0)) : this.order;
     for (const i of order) {
       const [x, y] = this.at(i);
       if (x < -9 || y < -9 || x > this.wide + 9 || y > this.high + 9) continue;
@@ -230,13 +269,15 @@ class Picture {
   }
 
   // As many names as have room.
+  /** @param {CanvasRenderingContext2D} pen @param {CSSStyleDeclaration} style @param {number[]} order */
   names(pen, style, order) {
     const ink = style.getPropertyValue("--ink").trim(), paper = style.getPropertyValue("--sea").trim();
     pen.font = `500 12px ${style.fontFamily}`;
     pen.textAlign = "center";
     pen.lineJoin = "round";
+    /** @type {number[][]} */
     const taken = [];
-    const write = (i, always) => {
+    const write = (/** @type {number} */ i, /** @type {boolean} */ always) => {
       const [x, y] = this.at(i);
       if (x < 0 || y < 0 || x > this.wide || y > this.high) return;
       const text = this.found.labels[i].slice(0, 28);
