@@ -3,6 +3,7 @@
 import gzip
 import json
 import threading
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -53,9 +54,14 @@ class Decided:
         return {"accept": 0, "reject": 1, "unsure": 0}
 
 
+def reviewed_app(runs, decided):
+    with mock.patch("bilink.serving.app.Marks", return_value=decided):
+        return make_app(runs)
+
+
 @pytest.fixture(scope="module")
 def client(run, other):
-    app = make_app([run, other], decisions=Decided())
+    app = reviewed_app([run, other], Decided())
     with TestClient(app, HOME, raise_server_exceptions=False) as client:
         yield client
 
@@ -143,7 +149,7 @@ def test_search_and_doubts_have_pages(client, run, monkeypatch):
     labels = {f"{name}_label": value for name, value in triple.items()}
     doubt = {**triple, **labels, "probability": 0.1, "score": 1.0, "side": None, "suggestion": None}
     monkeypatch.setattr("bilink.serving.explorer.doubts_of", lambda run: [doubt] * 5)
-    with TestClient(make_app(run, decisions=Decided()), HOME) as fresh:
+    with TestClient(reviewed_app(run, Decided()), HOME) as fresh:
         page = ask(fresh, "audit", k=3, offset=3)
     assert (len(page["doubts"]), page["count"], page["more"]) == (2, 5, False)
     assert page["doubts"][0]["decision"] == "reject"
@@ -260,21 +266,6 @@ def test_rows_carry_what_was_decided(client):
         assert {row["decision"] for row in found["answers"]} == {wanted}
     found = ask(client, "query", relation="r0", k=50)
     assert {row["decision"] for row in found["answers"]} == {"reject", None}
-
-
-def test_endpoints_can_be_added(run):
-    def extend(router, server):
-        server.review = True
-
-        @router.get("/more")
-        async def more() -> dict[str, int]:
-            return {"runs": len(server.runs)}
-
-    with TestClient(make_app(run, extend=extend), HOME) as client:
-        assert ask(client, "more") == {"runs": 1}
-        assert ask(client, "info")["review"] is True
-        assert client.get("/api/more").json() == {"runs": 1}
-        assert "/api/v1/more" in client.get("/openapi.json").json()["paths"]
 
 
 # -- names ----------------------------------------------------------------------------------------
@@ -416,7 +407,7 @@ def test_an_answer_that_the_caller_has_is_not_sent_again(client, run):
     other = client.get("/api/v1/query", params={**question, "k": 3}, headers={"if-none-match": tag})
     assert other.status_code == 200
     decided = Decided()
-    with TestClient(make_app(run, decisions=decided), HOME) as fresh:
+    with TestClient(reviewed_app(run, decided), HOME) as fresh:
         tag = fresh.get("/api/v1/query", params=question).headers["etag"]
         decided.version += 1
         changed = fresh.get("/api/v1/query", params=question, headers={"if-none-match": tag})
