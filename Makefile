@@ -14,7 +14,7 @@ BASIC = tests/data tests/models tests/training tests/evaluation tests/ensembles 
 WITHOUT_JIT = tests/models tests/training/test_margin.py tests/training/test_optimizers.py \
   tests/training/test_softmax_kernels.py tests/evaluation/test_ranks.py -k 'not wherever_they_stand'
 
-.PHONY: demo test lint types unit install page peers pictures clean
+.PHONY: demo test lint types unit install page page-tools peers pictures clean
 .PHONY: test-lowest test-without-extras test-without-jit
 
 demo: install
@@ -70,9 +70,11 @@ test-without-extras:  # what `pip install bilink` brings
 test-without-jit: install  # kernels as Python runs them
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m 'not slow' $(WITHOUT_JIT)
 
-page: install  # the script of the page: lint, types, unit tests, the page in Chromium
-	cd tools/page && npm install --no-package-lock --no-audit --no-fund
+page: install page-tools  # the script of the page: lint, types, unit tests, the page in Chromium
 	$(BIN)/python -m pytest tests/page tests/serving/test_page.py
+
+page-tools:  # what checks the page; users need none of it
+	cd tools/page && npm install --no-package-lock --no-audit --no-fund
 
 pictures: install  # all that are shown in README.md and docs/
 	$(BIN)/python tools/make_pictures.py
