@@ -44,7 +44,9 @@ _REFUSALS = {
 }
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
-OptionalName = Annotated[str | None, Query(min_length=1, max_length=500)]
+OptionalName = Annotated[
+    str | None, Query(min_length=1, max_length=500, description="Only facts of this relation.")
+]
 Count = Annotated[int, Query(ge=1, le=MAX_K, description="How many rows.")]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="How many rows come before.")]
 DecidedAs = Annotated[Decided | None, Query(description="Only what was decided so.")]
@@ -590,7 +592,13 @@ def _add_files(router: APIRouter, review: Review, quick: Pool, slow: Pool, json:
                 "required": True,
             },
             "parameters": [
-                {"name": "X-Bilink", "in": "header", "required": True, "schema": {"const": "1"}}
+                {
+                    "name": "X-Bilink",
+                    "in": "header",
+                    "required": True,
+                    "description": "Must be 1; pages of other sites cannot send it.",
+                    "schema": {"const": "1"},
+                }
             ],
         },
     )
