@@ -70,7 +70,11 @@ class FakeReview:
             else:
                 chunks.append(message.get("body", b""))
 
+        plain = [
+            (k, v) for k, v in scope["headers"] if k not in (b"accept-encoding", b"if-none-match")
+        ]
         inner = {**scope, "path": f"/api/{name}", "raw_path": f"/api/{name}".encode()}
+        inner["headers"] = plain
         await self.app({**inner, "query_string": urlencode(allowed).encode()}, receive, send)
         found = json.loads(b"".join(chunks))
         for key in ("answers", "doubts"):
