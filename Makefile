@@ -71,7 +71,7 @@ test-without-jit: install  # kernels as Python runs them
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m 'not slow' $(WITHOUT_JIT)
 
 page: install page-tools  # the script of the page: lint, types, unit tests, the page in Chromium
-	$(BIN)/python -m pytest tests/page tests/serving/test_page.py
+	$(BIN)/python -m pytest tests/page tests/serving/test_reviewing_page.py
 
 page-tools:  # what checks the page; users need none of it
 	cd tools/page && npm install --no-package-lock --no-audit --no-fund
