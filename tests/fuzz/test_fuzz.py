@@ -24,6 +24,7 @@ def names():
     return list(TARGETS)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", names())
 def test_what_is_mutated_is_accepted_or_refused_in_a_sentence(name, tmp_path):
     report = fuzz(name, range(TARGETS[name]), workers=2)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs fork and 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # many processes, on perhaps a busy machine
 def test_commands_killed_at_their_write_events_lose_nothing_and_leave_nothing_stale():
     # In a process of its own, which has no threads and can be forked.
     command = [sys.executable, Path(__file__).with_name("run.py"), "--kills", "25"]
