@@ -16,6 +16,7 @@ import numpy as np
 import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
+from bilink.models.registry import family
 from bilink.runs.folder import RunFolder
 from bilink.runs.made import construct_run, convert_run
 
@@ -134,6 +135,18 @@ def finished(path: Path) -> dict:
     return answers_of(bilink.load(path))
 
 
+def _settings_of_then(model: str, options: dict) -> dict:
+    """What presets said of softmax training when the hashes were made."""
+    if options["loss"] != "softmax":
+        return options
+    then = {"init_scale": 1e-3, "learning_rate": 0.1, "decay": 1.0}
+    if not family(model).form.is_distance:
+        then |= {"learning_rate": 0.3, "decay": 0.95 if options["negatives"] else 0.97}
+        then |= {f"regularization.{rows}": 0.02 for rows in ("entity", "relation")}
+        then |= {"regularization.kind": "n3"}
+    return {**then, **options}
+
+
 def trained_parameters() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Of each model and engine, with one thread: the parameters after a few epochs."""
     graph, found = small_graph(), {}
@@ -163,7 +176,8 @@ def trained_parameters() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         for engine, options in engines.items():
             if name == "transe-l1" and options["loss"] == "softmax":
                 continue
-            run = bilink.train(graph, name, dim, options={**options, "seed": 5, "keep": "last"})
+            options = {**_settings_of_then(name, options), "seed": 5, "keep": "last"}
+            run = bilink.train(graph, name, dim, options=options)
             found[f"{name} {engine}"] = run.model.entities, run.model.relations
     return found
 

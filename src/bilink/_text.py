@@ -54,6 +54,13 @@ def counted(n: int, singular: str, plural: str | None = None) -> str:
     return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
+def duration(seconds: float) -> str:
+    """80.2 → "80 s", 600 → "10 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def warn(message: str) -> None:
     """Issue a DataWarning that points at the first caller outside bilink."""
     level, frame = 2, sys._getframe(1)

@@ -183,10 +183,20 @@ def test_a_config_keeps_how_the_graph_was_read(tmp_path):
 
 
 def test_a_dry_run_estimates_and_writes_nothing(tmp_path):
-    done = bilink("train", "atlas", "--dry-run", "--out", tmp_path / "run")
-    assert done.returncode == 0
-    assert "parameters" in done.stderr
+    for model, told in (("complex", "parameters"), ("auto", "budget: 60 s")):
+        done = bilink("train", "atlas", "--model", model, "--dry-run", "--out", tmp_path / "run")
+        assert done.returncode == 0
+        assert told in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_without_a_model_the_best_of_a_budget_is_made(tmp_path):
+    done = bilink("train", "atlas", "--budget", "0", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert "answers questions from now on" in done.stderr
+    assert "the best on validation: paths" in done.stdout
+    asked = bilink("query", tmp_path / "run", "--head", "Monaco", "--relation", "uses currency")
+    assert "Euro" in asked.stdout
 
 
 def test_resume_and_config_repeat_a_run(run, tmp_path):

@@ -119,7 +119,9 @@ def test_small_blocks_of_scores_change_no_more_than_rounding(monkeypatch):
 
 @pytest.fixture(scope="module")
 def atlas():
-    return bilink.train("atlas", "complex", 20, epochs=20, threads=1, validation_triples=0)
+    options = {"regularization": {"entity": 0.02, "relation": 0.02}, "decay": 0.97}
+    options |= {"epochs": 20, "batch_size": 500, "threads": 1, "validation_triples": 0}
+    return bilink.train("atlas", "complex", 20, options=options)
 
 
 def test_a_twin_made_of_half_the_facts_answers_the_other_half(atlas):

@@ -6,14 +6,14 @@ import bilink
 from bilink.errors import ConfigError
 from bilink.models.registry import FAMILIES
 from bilink.runs.job import prepare
-from bilink.training.presets import PRESETS, choose, preset
+from bilink.training.presets import PRESETS, choose, preset, started
 
 
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("model", [*sorted(FAMILIES), "transe-reciprocal"])
 def test_every_preset_trains_every_model_that_its_loss_allows(name, model, graph):
     def losses():
-        run = bilink.train(graph, model, 4, preset=name, epochs=3, threads=1)
+        run = bilink.train(graph, model, 4, preset=name, epochs=9, threads=1)
         return [record["loss"] for record in run.history]
 
     softmax = name in ("softmax", "sampled")
@@ -92,3 +92,26 @@ def test_a_preset_can_be_named_and_changed():
     job = prepare("atlas", "hole", 8, {"epochs": 3}, preset="paper")
     training = job.config.training
     assert (training.loss, training.negatives, training.epochs) == ("sigmoid-margin", 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),  # epochs, of them over all entities, rounding
+    [
+        ({}, (40, 10, 0.004)),
+        ({"epochs": 20}, (20, 5, 0.004)),
+        ({"epochs": 1}, (1, 0, 0.0)),
+        ({"minutes": 3}, (40, 0, 0.0)),  # which may end it before them
+        ({"negatives": 500}, (40, 0, 0.0)),
+        ({"full_epochs": 3}, (40, 3, 0.004)),
+        ({"rounding": 0}, (40, 10, 0.0)),
+    ],
+)
+def test_what_is_given_has_consequences(given, found):
+    config = started("sampled", "complex", given)
+    assert (config.epochs, config.full_epochs, config.rounding) == found
+    assert config.decay**config.epochs == pytest.approx(0.15, rel=0.01)
+
+
+def test_a_decay_that_is_given_stays():
+    assert started("sampled", "complex", {"epochs": 5, "decay": 0.9}).decay == 0.9
+    assert started("margin", "transe", {"epochs": 5}).decay == 1.0

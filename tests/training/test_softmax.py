@@ -384,6 +384,7 @@ def test_a_resumed_run_is_the_same_run(options, tmp_path, atlas):
     from bilink.runs.job import resume
 
     told = {"loss": "softmax", "threads": 1, "patience": 0, "validate_every": 1, **options}
+    told |= {"decay": 0.97}  # which else follows from the number of epochs
     whole = bilink.train(atlas, "complex", 6, epochs=4, **told)
     bilink.train(atlas, "complex", 6, epochs=2, out=tmp_path / "run", **told)
     again = resume(tmp_path / "run", options={"epochs": 4})
@@ -392,7 +393,7 @@ def test_a_resumed_run_is_the_same_run(options, tmp_path, atlas):
 
 
 def test_training_may_end_with_all_entities(atlas):
-    told = {"loss": "softmax", "threads": 1, "negatives": 20, "seed": 3}
+    told = {"loss": "softmax", "threads": 1, "negatives": 20, "seed": 3, "rounding": 0}
     run = bilink.train(atlas, "distmult", 8, epochs=3, full_epochs=1, **told)
     never = bilink.train(atlas, "distmult", 8, epochs=3, **told)
     losses = [[row["loss"] for row in each.history] for each in (run, never)]
@@ -404,7 +405,8 @@ def test_training_may_end_with_all_entities(atlas):
 def test_full_epochs_are_those_of_a_run_over_all_entities(atlas, tmp_path):
     from bilink.runs.job import resume
 
-    told = {"loss": "softmax", "threads": 1, "patience": 0, "keep": "last"}
+    told = {"loss": "softmax", "threads": 1, "patience": 0, "keep": "last", "decay": 0.97}
+    told |= {"rounding": 0}
     mixed = bilink.train(atlas, "complex", 6, epochs=3, negatives=20, full_epochs=1, **told)
     bilink.train(atlas, "complex", 6, epochs=2, negatives=20, out=tmp_path / "run", **told)
     again = resume(tmp_path / "run", options={"epochs": 3, "negatives": 0})

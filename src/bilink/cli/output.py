@@ -146,13 +146,20 @@ def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]
 
 
 @contextmanager
-def training_bar(epochs: int, done: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
+def training_bar(
+    epochs: int, done: int = 0, lines: bool = True
+) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A bar of epochs with loss, violations, speed and validation; yields ``on_epoch``.
 
-    Where standard error is no terminal, each validation gets a line instead.
+    Where standard error is no terminal, each validation gets a line instead, or with
+    ``lines=False`` nothing.
     """
     if not error_console.is_terminal:
-        yield lambda record: complain(_state(record)) if "validation_mrr" in record else None
+        yield (
+            lambda record: (
+                complain(_state(record)) if lines and "validation_mrr" in record else None
+            )
+        )
         return
     texts = "epoch {task.completed}/{task.total}", "{task.fields[state]}"
     columns = (texts[0], BarColumn(20), texts[1], TimeRemainingColumn())
@@ -164,7 +171,8 @@ def training_bar(epochs: int, done: int = 0) -> Iterator[Callable[[dict[str, Any
             nonlocal mrr
             mrr = record.get("validation_mrr", mrr)
             state = _state({**record, "validation_mrr": mrr} if mrr else record)
-            bar.update(task, completed=record["epoch"], state=state.partition(": ")[2])
+            total = record.get("epochs", epochs)
+            bar.update(task, completed=record["epoch"], total=total, state=state.partition(": ")[2])
 
         yield on_epoch
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bilink._text import duration
 from bilink.cli.data import Columns, Separator
 from bilink.cli.output import (
     complain,
@@ -34,9 +35,9 @@ def train(
         str | None,
         typer.Option(
             help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, "
-            "rotate, quate, each also with -reciprocal behind it; paths, for rules; or auto, with "
-            "a budget.",
-            show_default="complex",
+            "rotate, quate, each also with -reciprocal behind it; paths, for rules; or auto, the "
+            "best that a budget buys.",
+            show_default="auto; complex if options of a model are given",
         ),
     ] = None,
     dim: Annotated[
@@ -53,7 +54,10 @@ def train(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="With --model auto: the time for all of it, such as 10m or 1h."),
+        typer.Option(
+            help="The time for all of it, such as 90s, 10m or 1h; 0 only counts rules.",
+            show_default="by the size of the graph",
+        ),
     ] = None,
     options: Options = None,
     config: Annotated[
@@ -71,17 +75,22 @@ def train(
 ) -> None:
     """Train a model on a graph.
 
-    For example, with the defaults and with options; the last one lists all options of `--set`:
+    Without a model, rules are counted, models trained and combined: the best that a budget buys.
+    For example; the last one lists all options of `--set`:
 
-    - `bilink train atlas --model complex --out runs/first`
+    - `bilink train atlas --out runs/first`
+
+    - `bilink train atlas --budget 5m --out runs/better`
 
     - `bilink train wn18 --model transe --dim 200 --set epochs=500 --set margin=0.5 --out runs/t`
 
     - `bilink train --list-options`
     """
+    from bilink.runs.auto import is_auto, minutes_of
     from bilink.runs.config import read_config_file
     from bilink.runs.job import prepare
     from bilink.runs.paths import preview_paths
+    from bilink.runs.tuning import tuned
     from bilink.training.config import parse_options
 
     given = parse_options(options or [])
@@ -89,17 +98,17 @@ def train(
         _list_options(model or "complex", preset, given)
         return
     if model is not None and model.lower() == "paths":
-        settings = preset or config or dim or dry_run or budget
+        settings = preset or config or dim or dry_run or budget is not None
         _train_paths(data, given, out, force, settings, columns=columns, separator=separator)
         return
     if model is not None and model.lower() == "ptranse":
-        refused = config or dry_run or budget
+        refused = config or dry_run or budget is not None
         how = {"preset": preset, "columns": columns, "separator": separator}
         _train_ptranse(data, dim, given, out, force, refused, how)
         return
-    if model == "auto" or budget is not None:
-        more = given or preset or config or dim or dry_run
-        _train_auto(data, model, budget, out, force, more, columns=columns, separator=separator)
+    if is_auto(model, bool(given or preset or config) or dim is not None):
+        how = {"columns": columns, "separator": separator}
+        _train_auto(data, budget, out, force, dry_run, how)
         return
     job = prepare(
         data,
@@ -115,6 +124,11 @@ def train(
     if len(job.graph.train) <= PREVIEWED:
         for line in preview_paths(job.graph).sentences():
             complain(line)
+    if (minutes := minutes_of(budget)) is not None:
+        job = job.fitted_to(60 * minutes)
+    elif not (preset or config or dry_run):
+        with stop_at_signal() as should_stop:
+            job = tuned(job, given, complain, should_stop)
     plan = job.plan()
     _show_plan(plan, job.config.dim, job.config.training.loss == "softmax")
     if dry_run:
@@ -127,23 +141,25 @@ def train(
 
 def _train_auto(
     data: str | None,
-    model: str | None,
     budget: str | None,
     out: Path | None,
     force: bool,
-    more: Any,
-    **reading: Any,
+    dry_run: bool,
+    how: dict[str, Any],
 ) -> None:
+    from bilink.data.loading import load_graph
     from bilink.errors import ConfigError
-    from bilink.runs.auto import EPOCHS, parse_minutes, train_auto
+    from bilink.runs.auto import default_minutes, minutes_of, train_auto
 
-    if model != "auto" or budget is None or data is None or more:
-        raise ConfigError(
-            "--model auto takes a graph and a --budget, and no settings; for example: "
-            "bilink train atlas --model auto --budget 5m"
-        )
-    minutes = parse_minutes(budget)
-    with stop_at_signal() as should_stop, training_bar(EPOCHS) as on_epoch:
+    if data is None:
+        raise ConfigError("name the graph to train on, for example: bilink train atlas")
+    minutes = minutes_of(budget)
+    if dry_run:
+        graph = load_graph(data, **{key: value for key, value in how.items() if value is not None})
+        minutes = default_minutes(graph) if minutes is None else minutes
+        complain(f"{graph!r}\nbudget: {duration(60 * minutes)}")
+        return
+    with stop_at_signal() as should_stop, training_bar(1, lines=False) as on_epoch:
         made = train_auto(
             data,
             minutes,
@@ -152,9 +168,9 @@ def _train_auto(
             say=complain,
             on_epoch=on_epoch,
             should_stop=should_stop,
-            **reading,
+            **how,
         )
-    say(f"best on validation: {made.name} ({_minutes(made.seconds)} of {_minutes(60 * minutes)})")
+    say(f"the best on validation: {made.name}, in {duration(made.seconds)}")
     say(f"the run is in {made.run.path}\nnext: bilink evaluate {made.run.path}")
 
 
@@ -253,7 +269,7 @@ def resume(
 def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
     from bilink.errors import ConfigError
     from bilink.training.config import option_help
-    from bilink.training.presets import choose, preset
+    from bilink.training.presets import choose, started
 
     if model == "paths":
         from bilink.paths.rules import option_help as path_help
@@ -265,7 +281,7 @@ def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
     if model == "auto":
         raise ConfigError("auto takes a --budget and chooses all options; name a model")
     name = name or choose(model, 100, None, given)
-    config = preset(name, model).with_options(given)
+    config = started(name, model, given)
     found = table(("option", f"default ({name})", "meaning"), option_help(config))
     found.columns[-1].justify = "left"
     console.print(found)
@@ -274,7 +290,7 @@ def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
 def _show_plan(plan: Any, dim: int, softmax: bool) -> None:
     complain(
         f"{plan.title} of dim {dim}: {plan.parameters:,} parameters, about "
-        f"{show_bytes(plan.memory)} of memory, at most {_minutes(plan.seconds)} "
+        f"{show_bytes(plan.memory)} of memory, at most {duration(plan.seconds)} "
         f"on {plan.threads} thread(s)"
     )
     if plan.threads > 1 and not softmax:
@@ -287,11 +303,5 @@ def _report(run: Any) -> None:
         say(f"interrupted after epoch {epoch}; go on with: bilink resume {run.path}")
         raise typer.Exit(130)
     seconds = sum(record["seconds"] for record in run.history)
-    say(f"{run.stopped} ({_minutes(seconds)} of training)")
+    say(f"{run.stopped} ({duration(seconds)} of training)")
     say(f"the run is in {run.path}\nnext: bilink evaluate {run.path}")
-
-
-def _minutes(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

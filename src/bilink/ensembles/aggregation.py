@@ -51,19 +51,22 @@ def fit_aggregation(
     *,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
+    triples: np.ndarray | None = None,
 ) -> tuple[dict[Side, np.ndarray], dict[Side, list[str]]]:
     """Weights for each side and relation, and the name of the aggregation that each is.
 
-    Without a validation split there is nothing to learn from, and the best rule decides.
+    They are learnt on the validation split, or on those of its triples that are given.  Without
+    any there is nothing to learn from, and the best rule decides.
     """
     check_aggregation(aggregation)
     k = len(graph.relations)
-    if not len(graph.valid) and aggregation in ("auto", LEARNT):
+    triples = graph.valid if triples is None else triples
+    if not len(triples) and aggregation in ("auto", LEARNT):
         aggregation = "max"
     if aggregation in AGGREGATIONS:
         return fixed_weights(aggregation, k), {side: [aggregation] * k for side in SIDES}
     random = generator(seed, Stream.ENSEMBLE_SAMPLE)
-    triples = graph.valid[random.permutation(len(graph.valid))[:_TRIPLES]]
+    triples = triples[random.permutation(len(triples))[:_TRIPLES]]
     job = _Fit(scorer, graph, triples, aggregation, seed, progress)
     with ThreadPoolExecutor(len(SIDES)) as pool:  # the kernels run without Python's lock
         sides = dict(zip(SIDES, pool.map(job.side, SIDES), strict=True))

@@ -112,11 +112,16 @@ def fit_ensemble(
     graph: Graph,
     config: EnsembleConfig,
     progress: Progress | None = None,
+    triples: np.ndarray | None = None,
 ) -> MixtureScorer:
-    """The scorer that ``config.method`` makes of ``members``."""
+    """The scorer that ``config.method`` makes of ``members``.
+
+    With ``triples``, "stack" is fitted on these of the split only.
+    """
     check_members(members)
-    triples = graph.split(config.fit)
-    if not len(triples):
+    if triples is not None and config.method != "stack":
+        raise ConfigError(f"the method {config.method!r} is fitted on a whole split")
+    if not len(graph.split(config.fit)):
         other = "train" if config.fit == "valid" else "valid"
         raise DataError(
             f"graph {graph.name!r} has no {config.fit} triples to fit an ensemble on; fit it on "
@@ -124,12 +129,18 @@ def fit_ensemble(
         )
     if config.method == "platt":
         return MixtureScorer(members, *_platt(members, graph, config))
-    methods = {"stack": _stack, "paper": _paper, "best": _best, "average": _average}
+    if config.method == "stack":
+        return MixtureScorer(members, _stack(members, graph, config, progress, triples))
+    methods = {"paper": _paper, "best": _best, "average": _average}
     return MixtureScorer(members, methods[config.method](members, graph, config, progress))
 
 
 def _stack(
-    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
+    members: Sequence[Scorer],
+    graph: Graph,
+    config: EnsembleConfig,
+    progress: Progress | None,
+    triples: np.ndarray | None,
 ) -> Weights:
     def weights(comparisons: Comparisons) -> np.ndarray:
         return fit_weights(
@@ -140,7 +151,7 @@ def _stack(
             seed=config.seed,
         ).weights
 
-    asked = _ask(members, graph, config, progress)
+    asked = _ask(members, graph, config, progress, triples)
     if config.sides:
         with ThreadPoolExecutor(len(asked)) as pool:  # the kernels run without Python's lock
             return dict(zip(SIDES, pool.map(weights, asked), strict=True))
@@ -148,9 +159,13 @@ def _stack(
 
 
 def _ask(
-    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
+    members: Sequence[Scorer],
+    graph: Graph,
+    config: EnsembleConfig,
+    progress: Progress | None,
+    triples: np.ndarray | None = None,
 ) -> list[Comparisons]:
-    triples = graph.split(config.fit)
+    triples = graph.split(config.fit) if triples is None else triples
     if len(triples) > config.triples:
         random = generator(config.seed, Stream.ENSEMBLE_SAMPLE)
         triples = triples[np.sort(random.choice(len(triples), config.triples, replace=False))]

@@ -28,6 +28,7 @@ from bilink.training.config import FIXED_ONCE_STARTED, Config
 from bilink.training.engine import Engine
 from bilink.training.estimate import Plan
 from bilink.training.loop import INTERRUPTED, check_engine, fit
+from bilink.training.presets import Tuning
 
 OnEpoch = Callable[[dict[str, Any]], None]
 ShouldStop = Callable[[], bool]
@@ -35,9 +36,10 @@ ShouldStop = Callable[[], bool]
 
 def train(
     data: Graph | str | Path,
-    model: str = "complex",
-    dim: int = 100,
+    model: str | None = None,
+    dim: int | None = None,
     *,
+    budget: str | float | None = None,
     out: str | Path | None = None,
     force: bool = False,
     preset: str | None = None,
@@ -46,25 +48,44 @@ def train(
     should_stop: ShouldStop = lambda: False,
     **more_options: Any,
 ) -> Any:
-    """Train ``model`` on ``data``, a graph, a path or a catalogue name.
+    """Learn from ``data``, a graph, a path or a catalogue name, what else may be true.
 
-    The model ``"paths"`` is counted and not trained: its options are those of ``MiningConfig``.
+    Without a model, or with ``"auto"``, rules are counted, models are trained and combined: the
+    best that ``budget`` buys, such as ``"10m"``; a number is minutes, and without one the size of
+    the graph decides.  The model ``"paths"`` is counted and not trained: its options are those of
+    ``MiningConfig``.  Any other one is trained alone, ComplEx if only options are given; with a
+    budget, for as many epochs as fit into it.
 
     ``preset`` is what to start from; without one, the model and the graph decide.
     ``options`` and further keywords are those of ``Config``, for example ``epochs=500``
     or ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
     resumed; a folder that exists is overwritten with ``force`` only.
     """
+    from bilink.runs.auto import is_auto, minutes_of, train_auto  # which trains jobs itself
+
     given = {**(options or {}), **more_options}
-    if model.lower() == PATHS:
+    hooks: dict[str, Any] = {"on_epoch": on_epoch, "should_stop": should_stop}
+    minutes = minutes_of(budget)
+    if is_auto(model, bool(given or preset) or dim is not None):
+        return train_auto(data, minutes, out=out, force=force, **hooks).run
+    name = (model or "complex").lower()
+    if name in (PATHS, "ptranse") and minutes is not None:
+        raise ConfigError(f"{name} takes no budget; leave it out, or name another model")
+    if name == PATHS:
         return train_paths(data, given, out=out, force=force)
-    if model.lower() == "ptranse":
+    if name == "ptranse":
         from bilink.runs.ptranse import prepare_ptranse  # which prepares a job itself
 
-        made = prepare_ptranse(data, dim, given, preset=preset)
-        return made.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
+        made = prepare_ptranse(data, dim or 100, given, preset=preset)
+        return made.run(out=out, force=force, **hooks)
     job = prepare(data, model, dim, given, preset=preset)
-    return job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
+    if minutes is not None:
+        job = job.fitted_to(60 * minutes)
+    elif preset is None:
+        from bilink.runs.tuning import tuned
+
+        job = tuned(job, given)
+    return job.run(out=out, force=force, **hooks)
 
 
 def prepare(
@@ -100,15 +121,15 @@ def prepare(
         graph = load_graph(**source)
     given = options or {}
     if former is not None and preset is None:
-        training = former.training
+        training = former.training.with_options(given)
     else:
-        training = presets.preset(preset or presets.choose(name, dim, graph, given), name)
+        training = presets.started(preset or presets.choose(name, dim, graph, given), name, given)
     config = RunConfig(
         data=source,
         fingerprint=graph.fingerprint,
         model=name,
         dim=dim,
-        training=training.with_options(given),
+        training=training,
     )
     return Job(graph, config)
 
@@ -135,6 +156,16 @@ class Job:
     def plan(self) -> Plan:
         """What training will take in memory and time."""
         return estimate.plan(self.graph, self._empty(), self.config.training)
+
+    def with_tuning(self, tuning: Tuning) -> "Job":
+        """The same with what was found out about the graph."""
+        training = presets.with_tuning(self.config.training, self.config.model, tuning)
+        return replace(self, config=replace(self.config, training=training))
+
+    def fitted_to(self, seconds: float) -> "Job":
+        """The same with fewer epochs, where all of them would take longer than ``seconds``."""
+        training = estimate.fitted_to(self.graph, self._empty(), self.config.training, seconds)
+        return replace(self, config=replace(self.config, training=training))
 
     def run(
         self,

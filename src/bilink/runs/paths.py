@@ -21,7 +21,7 @@ from bilink.models.model import Model
 from bilink.paths.clusters import clustered
 from bilink.paths.mining import mine
 from bilink.paths.model import NAME, PathModel, load_paths_and_digest, save_paths
-from bilink.paths.rules import MiningConfig
+from bilink.paths.rules import MiningConfig, Rules
 from bilink.paths.scorer import PathScorer, fixed_weights
 from bilink.queries.rules import RuleReader
 from bilink.runs.config import read_source
@@ -66,6 +66,11 @@ class PathRun(Run):
         """The one path model."""
         return {NAME: self.model}
 
+    def weighed_again(self) -> "PathRun":
+        """The same rules, weighed on all of the validation split."""
+        model = _weighed(self.model.rules, self.graph, self.config, lambda text: None)
+        return PathRun(self.graph, model, self.config)
+
     def write(self, folder: RunFolder) -> None:
         """Write all files of the run to its folder."""
         folder.begin(self.graph)
@@ -93,8 +98,9 @@ def train_paths(
     say: Say = lambda text: None,
     progress: Callable[[int], None] | None = None,
     source: Mapping[str, Any] | None = None,
+    triples: np.ndarray | None = None,
 ) -> PathRun:
-    """Mine the rules of ``data`` and weigh them on its validation split.
+    """Mine the rules of ``data`` and weigh them on its validation split, or on ``triples`` of it.
 
     ``options`` are those of ``MiningConfig``, and ``aggregation``.  With ``out``, the run is kept
     in that folder.  ``source`` says where a graph was read from.
@@ -107,7 +113,8 @@ def train_paths(
     )
     folder = RunFolder(out) if out is not None else None
     with folder.created(force) if folder else nullcontext():  # before the work is done in vain
-        run = PathRun(graph, _mined(graph, config, threads, say, progress), config)
+        rules = _mined(graph, config, threads, say, progress)
+        run = PathRun(graph, _weighed(rules, graph, config, say, triples), config)
         if calibrate:
             run.calibrate_if_possible()
         if folder:
@@ -129,7 +136,7 @@ def _mined(
     threads: int | None,
     say: Say,
     progress: Callable[[int], None] | None,
-) -> PathModel:
+) -> Rules:
     if not len(graph.train):
         raise ConfigError(f"graph {graph.name!r} has no training triples to mine")
     started = time.perf_counter()
@@ -139,12 +146,17 @@ def _mined(
         f"{len(rules.paths):,} paths and {len(rules.constants):,} rules with constants "
         f"in {time.perf_counter() - started:.1f} s{hubs}"
     )
-    if config.aggregation in BY_CLUSTER:
-        rules = clustered(rules, graph, threads)
+    return clustered(rules, graph, threads) if config.aggregation in BY_CLUSTER else rules
+
+
+def _weighed(
+    rules: Rules, graph: Graph, config: PathConfig, say: Say, triples: np.ndarray | None = None
+) -> PathModel:
     scorer = PathScorer(rules, graph, fixed_weights("max", len(graph.relations)))
-    weights, chosen = fit_aggregation(scorer, graph, config.aggregation, seed=config.mining.seed)
-    say(f"weighed on {len(graph.valid):,} validation triples")
-    return PathModel(rules, weights, chosen, graph)
+    how = config.aggregation
+    found = fit_aggregation(scorer, graph, how, seed=config.mining.seed, triples=triples)
+    say(f"weighed on {len(graph.valid if triples is None else triples):,} validation triples")
+    return PathModel(rules, *found, graph)
 
 
 @dataclass(frozen=True)
@@ -166,15 +178,23 @@ class PathPreview:
                 f"short paths alone, counted and not trained: validation MRR {self.mrr:.3f}, "
                 f"Hits@10 {self.hits10:.3f} on {self.triples:,} triples"
             )
-        if self.given_away:
-            first = self.given_away[0]
-            others = len(self.given_away) - 1
-            more = f", and {counted(others, 'more relation')} likewise" if others else ""
-            lines.append(
-                f"given away: {first['share']:.0%} of {first['relation']!r} follow from "
-                f"{first['rule']}{more}"
-            )
-        return lines
+        return lines + _leakage(self.given_away)
+
+
+def _leakage(given_away: list[dict[str, Any]]) -> list[str]:
+    if not given_away:
+        return []
+    first, others = given_away[0], len(given_away) - 1
+    more = f", and {counted(others, 'more relation')} likewise" if others else ""
+    return [
+        f"given away: {first['share']:.0%} of {first['relation']!r} follow from "
+        f"{first['rule']}{more}"
+    ]
+
+
+def leakage_sentence(model: PathModel, graph: Graph) -> str:
+    """For people, which relations the rules give away; nothing if there are none."""
+    return "".join(_leakage(_given_away(model, graph)))
 
 
 def preview_paths(graph: Graph) -> PathPreview:

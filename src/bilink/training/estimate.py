@@ -1,13 +1,15 @@
-"""What a run will take, before it starts."""
+"""What a run will take, before it starts; and as much of a run as a given time allows."""
 
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
+from bilink.training.batches import queries_of
 from bilink.training.config import Config, MarginConfig, SoftmaxConfig
 from bilink.training.engine import Engine
 from bilink.training.loop import initialise, make_engine
@@ -18,11 +20,14 @@ _PROBE_RELATIONS = 4
 _PROBE_SECONDS = 0.3
 _STATES = {"adagrad": 1, "row-adagrad": 0, "sgd": 0, "adam": 2}  # as large as the parameters
 _BASE = 200 * 2**20  # the interpreter, its libraries and compiled kernels
+# By how much a step takes longer than its processor time, spread over the threads: parts of it run
+# on one thread.
+_SERIAL = 1.2
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of a run: parameters, bytes of memory, and an upper estimate of its seconds."""
+    """The size of a run: parameters, bytes of memory, and an estimate of its seconds."""
 
     title: str
     parameters: int
@@ -33,36 +38,81 @@ class Plan:
 
 
 def plan(graph: Graph, model: Model, config: Config) -> Plan:
-    """Count the memory and time a few steps on a small random graph.
+    """Count the memory, and time a few steps on a small random graph.
 
     The probe's margin is always violated, as it is at the start of a run; later epochs move fewer
     rows and are faster, so that the time is an upper estimate.  A softmax is probed with all
-    entities, since its time grows with their number, and apart in the epochs that are over all.
+    entities, since its time grows with their number.
     """
     parameters = model.entities.size + model.relations.size
     softmax = isinstance(config, SoftmaxConfig)
     copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + softmax
     memory = copies * parameters * model.entities.itemsize + _BASE + softmax * SCORES
     memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
-    per_triple, threads = _probe(model, config, len(graph.train))
-    seconds = per_triple * len(graph.train)
+    sampled, full, threads = epoch_seconds(graph, model, config)
+    of_all = full_epochs(config)
+    seconds = (config.epochs - of_all) * sampled + of_all * full
     if config.minutes:
         seconds = min(seconds, 60 * config.minutes)
     return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
 
 
-def _probe(model: Model, config: Config, most: int) -> tuple[float, int]:
-    """Seconds that all epochs take for each triple, tried with at most so many; and threads."""
+def fitted_to(graph: Graph, model: Model, config: Config, seconds: float) -> Config:
+    """The config with fewer epochs, if they would take longer; the learning rate ends as before.
+
+    Epochs over all entities become epochs over a sample of them before any are left out.
+    """
+    sampled, full, _ = epoch_seconds(graph, model, config)
+    epochs, of_all = config.epochs, full_epochs(config)
+    if (epochs - of_all) * sampled + of_all * full <= seconds:
+        return config
+    left = seconds - epochs * sampled  # for epochs over all entities in place of others
+    of_all = max(0, min(of_all, int(left / max(full - sampled, 1e-9))))
+    if left < 0:
+        epochs = max(1, int(seconds / sampled))
+    options: dict[str, Any] = {"epochs": epochs, "decay": config.decay ** (config.epochs / epochs)}
+    if isinstance(config, SoftmaxConfig) and config.negatives:
+        options["full_epochs"] = of_all = min(of_all, epochs)
+        options["rounding"] = config.rounding if of_all else 0.0
+    return replace(config, **options)
+
+
+def full_epochs(config: Config) -> int:
+    """How many epochs are over all entities."""
+    if not isinstance(config, SoftmaxConfig):
+        return 0
+    return min(config.full_epochs, config.epochs) if config.negatives else config.epochs
+
+
+def epoch_seconds(graph: Graph, model: Model, config: Config) -> tuple[float, float, int]:
+    """Seconds of an epoch over a sample of negatives and of one over all entities; and threads.
+
+    The two are the same where there is one kind of epochs only.
+    """
+    if not isinstance(config, SoftmaxConfig):
+        seconds, threads = _probe(model, config, len(graph.train), 0)
+        return seconds * len(graph.train), seconds * len(graph.train), threads
+    parts = 1 if config.queries == "per-fact" else config.answers_per_query
+    queries = len(queries_of(graph, parts))
+    size = max(1, min(config.batch_size, len(graph.train)))  # two batches, one for each side
+    found = dict.fromkeys((full_epochs(config) == config.epochs, full_epochs(config) > 0), 0.0)
+    for of_all in found:
+        epoch = config.epochs - 1 if of_all else 0
+        found[of_all], threads = _probe(model, config, size, epoch)
+    times = [queries * found.get(of_all, next(iter(found.values()))) for of_all in (False, True)]
+    return times[0], times[1], threads
+
+
+def _probe(model: Model, config: Config, most: int, epoch: int) -> tuple[float, int]:
+    """Seconds of such an epoch for each triple, or for each query of a softmax; and threads."""
     random = np.random.default_rng(0)
-    n, full = len(model.entities), 0
-    k = min(_PROBE_RELATIONS, len(model.relations))
-    size = max(200, min(20_000, 2_000_000 // model.relations.shape[1]))
-    worst: Config = replace(config, learning_rate=1e-6)
-    if isinstance(worst, MarginConfig):
-        n, worst = min(_PROBE_ENTITIES, n), replace(worst, margin=1e6)
+    n, k = len(model.entities), min(_PROBE_RELATIONS, len(model.relations))
+    size, probed = most, replace(config, learning_rate=1e-6)
+    if isinstance(probed, MarginConfig):
+        n, probed = min(_PROBE_ENTITIES, n), replace(probed, margin=1e6)
+        size = max(200, min(20_000, 2_000_000 // model.relations.shape[1]))
     else:
-        size = max(1, min(worst.batch_size, most))  # two batches, one for each side
-        full = min(worst.full_epochs, worst.epochs)
+        k = len(model.relations)
     triples = np.stack([random.integers(0, high, size) for high in (n, k, n)], axis=1)
     names = tuple(map(str, range(n)))
     none = np.empty((0, 3))
@@ -70,19 +120,22 @@ def _probe(model: Model, config: Config, most: int) -> tuple[float, int]:
         "probe", Vocabulary("entity", names), Vocabulary("relation", names[:k]), triples, none, none
     )
     small = Model.empty(model.family.name, model.dim, n, k)
-    initialise(small, worst)
-    engine = make_engine(small, graph, worst)
-    kinds = [(0, config.epochs - full), (config.epochs - 1, full)]  # an epoch, and how many like it
-    seconds = sum(count * _seconds(engine, epoch) for epoch, count in kinds if count)
-    return seconds / size, engine.threads
+    initialise(small, probed)
+    engine = make_engine(small, graph, probed)
+    seconds, pairs = _seconds(engine, epoch)
+    return seconds / (size if isinstance(probed, MarginConfig) else pairs), engine.threads
 
 
-def _seconds(engine: Engine, epoch: int) -> float:
-    """The least time of an epoch like this one."""
-    engine.run_epoch(epoch)  # compiles, or reads the compiled kernel from disk
+def _seconds(engine: Engine, epoch: int) -> tuple[float, int]:
+    """The least time of an epoch like this one, and how many pairs or queries it compares.
+
+    What else runs on the machine makes an epoch longer, but not its processor time.
+    """
+    pairs = engine.run_epoch(epoch).pairs  # compiles, or reads the compiled kernel from disk
     best, started = float("inf"), time.perf_counter()
     while time.perf_counter() - started < _PROBE_SECONDS:
-        before = time.perf_counter()
+        before, worked = time.perf_counter(), time.process_time()
         engine.run_epoch(epoch)
-        best = min(best, time.perf_counter() - before)
-    return best
+        took, worked = time.perf_counter() - before, time.process_time() - worked
+        best = min(best, took, _SERIAL * worked / engine.threads)
+    return best, pairs

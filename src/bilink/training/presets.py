@@ -4,16 +4,17 @@
 | --- | --- |
 | paper | the framework of Wang et al. (2018): hinge, one random negative, Adagrad |
 | margin | margin training with more negatives and, but for distances, entities in the unit ball |
-| softmax | cross-entropy over all entities, each distinct query once; of products with N3 |
-| sampled | the same over negatives that a batch shares; for graphs with many queries |
+| softmax | cross-entropy over all entities, each distinct query once; of products with a penalty |
+| sampled | the same over negatives that a batch shares, and over all entities in the last epochs |
 
 Without a preset, the given options decide (``margin=2`` means margin training), and else the graph
-and the model: see ``choose``.  The settings were found on the validation splits of WN18, FB15k-237,
-the atlas and UMLS.
+and the model: see ``choose``.  How strong the penalty should be differs from graph to graph by a
+factor of thirty, so it is tried out (``runs/tuning.py``).
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError
@@ -36,13 +37,19 @@ _MARGIN: dict[str, dict[str, Any]] = {
     "transe-l1": {**_MORE, "margin": 2.0},
     "rotate": {**_MORE, "margin": 2.0},
 }
-_SOFTMAX = {"loss": "softmax", "init_scale": 1e-3, "queries": "weighted", "batch_size": 500}
-_N3 = {
-    "learning_rate": 0.3,
-    "regularization.kind": "n3",
-    "regularization.entity": 0.02,
-    "regularization.relation": 0.02,
+_SOFTMAX = {
+    "loss": "softmax",
+    "init_scale": 1e-3,
+    "queries": "weighted",
+    "batch_size": 400,
+    "patience": 0,  # the learning rate falls with the epochs, and the last ones gain most
+    "keep": "last",
 }
+_N3 = {"learning_rate": 0.3}
+_DURA = {"learning_rate": 0.15, "init_scale": 0.05}
+PENALTIES = (0.003, 0.01, 0.03, 0.1)  # weights that are worth a trial
+USUAL_PENALTY = 0.03
+_FINAL_RATE = 0.15  # of the learning rate, after the last epoch
 
 # Products of floats in an epoch over all entities from which a sample of them is taken instead:
 # about half a minute on two cores.
@@ -64,14 +71,67 @@ def preset(name: str, model: str) -> Config:
     return MarginConfig().with_options(options)
 
 
+def started(name: str, model: str, given: Mapping[str, Any]) -> Config:
+    """A preset with the options that are given, and what follows from these.
+
+    In fewer or more epochs the learning rate falls as far, and as large a share of them is over all
+    entities; none is if the time is limited, or the number of negatives is given.
+    """
+    whole, keys = preset(name, model), dict(flat(given))
+    if not isinstance(whole, SoftmaxConfig):
+        return whole.with_options(given)
+    has_full = whole.full_epochs > 0 and not {"minutes", "negatives"} & keys.keys()
+    kept = whole.full_epochs if has_full else 0
+    asked = replace(whole, full_epochs=kept, rounding=0.0).with_options(given)
+    if not isinstance(asked, SoftmaxConfig):
+        return asked
+    implied: dict[str, Any] = {}
+    if "decay" not in keys:
+        implied["decay"] = whole.decay ** (whole.epochs / asked.epochs)
+    if "full_epochs" not in keys:
+        implied["full_epochs"] = round(kept * asked.epochs / whole.epochs)
+    full = implied.get("full_epochs", asked.full_epochs)
+    if "rounding" not in keys and full and not asked.label_smoothing:
+        implied["rounding"] = whole.rounding
+    return replace(asked, **implied)
+
+
 def _softmax(found: Family, sampled: bool) -> dict[str, Any]:
-    size = {"negatives": 0, "epochs": 100}
+    size: dict[str, Any] = {"negatives": 0, "epochs": 60}
     if sampled:
-        size = {"negatives": 1000, "epochs": 60, "answers_per_query": 4}
-    if not found.form.is_distance:
-        return {**_SOFTMAX, **_N3, **size, "decay": 0.95 if sampled else 0.97}
-    plain = {"distance": "plain"} if found.form.is_product else {}
-    return {**_SOFTMAX, **plain, **size}
+        size = {"negatives": 1000, "answers_per_query": 4, "rounding": 0.004}
+        size |= {"epochs": 40, "full_epochs": 10}
+    size["decay"] = round(_FINAL_RATE ** (1 / size["epochs"]), 4)
+    if found.form.is_distance:
+        plain = {"distance": "plain"} if found.form.is_product else {}
+        return {**_SOFTMAX, **plain, **size}
+    kind, options = ("dura", _DURA) if found.base == "rescal" else ("n3", _N3)
+    weights = _weights(kind, USUAL_PENALTY)
+    return {**_SOFTMAX, "regularization.kind": kind, **options, **size, **weights}
+
+
+def _weights(kind: str, penalty: float) -> dict[str, float]:
+    """The options of a penalty that is stated for N3; one of DURA is about as strong."""
+    weight = penalty if kind == "n3" else min(max(2 * penalty, 0.02), 0.1)
+    return {"regularization.entity": weight, "regularization.relation": weight}
+
+
+class Tuning(NamedTuple):
+    """What differs from graph to graph."""
+
+    penalty: float = USUAL_PENALTY  # the weight of N3; that of DURA is about as strong
+    relation_prediction: float = 0.0
+
+
+def with_tuning(config: Config, model: str, tuning: Tuning) -> Config:
+    """The same but for the weight of its penalty and of relation prediction, if it has them."""
+    kind = getattr(config.regularization, "kind", "l2")
+    if not isinstance(config, SoftmaxConfig) or kind == "l2":
+        return config
+    options = _weights(kind, tuning.penalty)
+    if family(model).base != "rescal":  # whose relations are so large that it takes long
+        options["relation_prediction"] = tuning.relation_prediction
+    return config.with_options(options)
 
 
 def _is_margin(model: str, given: Mapping[str, Any]) -> bool:
