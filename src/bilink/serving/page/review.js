@@ -135,7 +135,7 @@ function made(row) {
   reason.value = row.reason ?? "";
   const withdraw = quiet("Withdraw", () => {
     const back = decisionOf(row) === null;
-    decide([[row, back ? row.decision : null]]);
+    decide([[row, back ? row.decision : null]], back ? reason.value : undefined);
     withdraw.textContent = back ? "Withdraw" : "Put back";
     line.classList.toggle("withdrawn", !back);
   });
