@@ -114,7 +114,7 @@ def make_app(
     runs = Runs(given, decisions=marks, last_use=lambda: quick.last_use)
     server = Server(runs, quick)
     server.review = review
-    reviewing = Review(runs[None], review, on_updated=runs.add)
+    reviewing = Review(runs[None], review, on_updated=runs.add_update)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
