@@ -14,6 +14,7 @@ import pytest
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 
+from bilink._threads import single_threaded_blas
 from bilink.serving.app import make_app
 from bilink.serving.connections import make_server
 from bilink.serving.guard import LOOPBACK
@@ -35,7 +36,7 @@ FLAGS = (
 @contextmanager
 def served(run, review=False):
     """The address of a server for a run or several on a thread of this process."""
-    with _listen("127.0.0.1", 0) as listener:
+    with _listen("127.0.0.1", 0) as listener, single_threaded_blas():
         server = make_server(make_app(run, hosts=LOOPBACK, review=review), local=True)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

@@ -649,7 +649,7 @@ def _add_files(router: APIRouter, review: Review, quick: Pool, slow: Pool, json:
                     "in": "header",
                     "required": True,
                     "description": "Must be 1; pages of other sites cannot send it.",
-                    "schema": {"const": "1"},
+                    "schema": {"type": "string", "enum": ["1"]},
                 }
             ],
         },
