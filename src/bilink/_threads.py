@@ -4,13 +4,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 
 def cores() -> int:
@@ -29,7 +29,7 @@ class ThreadPool:
         """The time in which there are threads."""
         with (
             ThreadPoolExecutor(self.threads) as self._pool,
-            blas_threads(self.threads),
+            threadpool_limits(self.threads, "blas"),
         ):
             yield
 
@@ -50,34 +50,25 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_lock = threading.Lock()
-_limits: list[int] = []  # all that hold now
-_originals: list[Any] = []  # what lifts them, while there are any
+_limit_lock = threading.Lock()
+_limit_users: list[object] = []
 
 
 @contextmanager
-def blas_threads(most: int) -> Iterator[None]:
-    """BLAS takes at most so many threads meanwhile; of several limits at once the least holds.
+def single_threaded_blas() -> Iterator[None]:
+    """Each of our threads multiplies its own blocks; BLAS threads inside would multiply with ours.
 
-    They hold for the process.  Threads that set and restored them each on its own would lift the
-    limits of others.
+    The limit holds for the process: the first who asks sets it, the last who leaves lifts it.
     """
-    with _lock:
-        if not _limits:
-            _originals.append(_blas().limit(limits=most, user_api="blas"))
-        _limits.append(most)
-        _blas().limit(limits=min(_limits), user_api="blas")
+    with _limit_lock:
+        if not _limit_users:
+            _limit_users.append(_blas().limit(limits=1, user_api="blas"))
+        _limit_users.append(None)
     try:
         yield
     finally:
-        with _lock:
-            _limits.remove(most)
-            if _limits:
-                _blas().limit(limits=min(_limits), user_api="blas")
-            else:
-                _originals.pop().restore_original_limits()
-
-
-def single_threaded_blas() -> AbstractContextManager[None]:
-    """For threads of ours that multiply blocks of their own: BLAS threads would be too many."""
-    return blas_threads(1)
+        with _limit_lock:
+            _limit_users.pop()
+            if len(_limit_users) == 1:
+                limiter: Any = _limit_users.pop()
+                limiter.restore_original_limits()
