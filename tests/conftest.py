@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,16 @@ def real_data():
     if not folder or not Path(folder).is_dir():
         pytest.skip("BILINK_DATA is not set: the benchmark graphs are not here")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory):
+    """What `bilink demo` printed, after one epoch of each model, and the folder of its runs."""
+    out = tmp_path_factory.mktemp("demo") / "demo"
+    command = [sys.executable, "-m", "bilink", "demo", "--epochs", "1", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, out
 
 
 @pytest.fixture

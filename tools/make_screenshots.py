@@ -1,14 +1,21 @@
 """Look at the explorer in Chromium: one PNG for each view, size and colour scheme.
 
-python tools/make_screenshots.py RUN FOLDER [--only NAME]
+python tools/make_screenshots.py FOLDER RUN... [--only NAME] [--whole]
+
+The runs are served with --review.  The first one is copied before, so that its decisions stay as
+they are; a few new facts are decided in the copy, and it is updated.
 """
 
 import argparse
+import base64
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 from selenium import webdriver
@@ -25,23 +32,47 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-SIZES = {"desktop": (1280, 860), "phone": (360, 780)}
-VIEWS = {
-    "welcome": "",
-    "query": "?head=Chile&relation=official+language",
-    "borders": "?head=Austria&relation=borders&new=1",
-    "pairs": "?relation=borders",
-    "which": "?head=Austria&tail=Germany",
-    "new": "?view=new",
-    "doubts": "?view=doubts",
-    "entity": "?head=Zimbabwe&relation=official+language&card=entity:Zimbabwe",
-    "relation": "?head=Austria&relation=borders&card=relation:borders",
-    "map": "?view=map",
-    "position": "?view=map&relation=borders&card=entity:Chile",
-    "alone": "?head=Chile",
-    "wrong": "?head=Chili&relation=borders",
-    "judge": "?head=Chile&relation=official+language&tail=Aymara",
-    "why": "?head=Zimbabwe&relation=official+language&new=1",
+SIZES = {"desktop": (1280, 860), "phone": (375, 780)}
+ASKED = "?head=Chile&relation=official+language"
+WHY = "document.querySelector('#answers [aria-expanded]').click()"
+UNFOLD = "document.querySelectorAll('details').forEach((e) => { e.open = true; })"
+LIKELY = (
+    "[...document.querySelectorAll('button')].find((e) => e.textContent === 'Likely links').click()"
+)
+DECIDE = "document.querySelectorAll('.decide [data-kind=unsure]')[1].click()"
+CURL = (
+    "[...document.querySelectorAll('button')].find((e) => e.textContent === 'Copy as curl').click()"
+)
+FORM = "document.querySelectorAll('details')[0].open = true"
+VIEWS = {  # address, and what is done there
+    "welcome": ("", None),
+    "query": (ASKED, None),
+    "decided": (ASKED, DECIDE),
+    "unfolded": ("?head=Austria&relation=borders", UNFOLD),
+    "copied": (ASKED, CURL),
+    "borders": ("?head=Austria&relation=borders&new=1", None),
+    "pairs": ("?relation=borders", None),
+    "which": ("?head=Austria&tail=Germany", None),
+    "new": ("?view=new", None),
+    "doubts": ("?view=doubts", None),
+    "entity": ("?head=Zimbabwe&relation=official+language&card=entity:Zimbabwe", None),
+    "relation": ("?head=Austria&relation=borders&card=relation:borders", None),
+    "facts": ("?view=facts&head=Germany&relation=borders&side=tail", None),
+    "graph": ("?view=graph&head=Germany", None),
+    "likely": ("?view=graph&head=Chile", LIKELY),
+    "map": ("?view=map", None),
+    "position": ("?view=map&relation=borders&card=entity:Chile", None),
+    "alone": ("?head=Chile", None),
+    "wrong": ("?head=Chili&relation=borders", None),
+    "judge": (f"{ASKED}&tail=Aymara", None),
+    "why": ("?head=Zimbabwe&relation=official+language&new=1", WHY),
+    "compare": ("?view=compare&head=Chile&relation=official+language", None),
+    "queue": ("?view=review", None),
+    "learning": ("?view=review&order=learning", None),
+    "doubtful": ("?view=review&kind=doubts", None),
+    "decisions": ("?view=review&part=decisions", UNFOLD),
+    "update": ("?view=review&part=update", None),
+    "docs": ("docs", FORM),
 }
 
 
@@ -61,49 +92,91 @@ def browser(folder, size, dark=False):
 def settled(driver, seconds=60):
     """Wait until nothing is being looked for."""
     script = (
-        "return document.body.dataset.ready && !document.querySelector('.waiting') "
-        "&& document.querySelector('#answers').childElementCount > 0"
+        "return !document.querySelector('.waiting') && (document.body.dataset.ready "
+        "? document.querySelector('#answers').childElementCount > 0 "
+        ": Boolean(document.querySelector('details')))"
     )
     end = time.monotonic() + seconds
     while time.monotonic() < end and not driver.execute_script(script):
         time.sleep(0.1)
-    time.sleep(0.2)
+    time.sleep(0.3)
+
+
+def ask(address, body=None):
+    """What the server answers, to a POST if there is a body."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(address, data, headers)
+    with urllib.request.urlopen(request, timeout=100) as answer:
+        return json.load(answer)
+
+
+def review(address):
+    """Decide a few new facts, and have the run updated."""
+    rows = ask(f"{address}api/v1/queue?k=6")["rows"]
+    kinds = ("accept", "accept", "reject", "accept", "unsure", "reject")
+    for row, kind in zip(rows, kinds, strict=True):
+        wish = {name: row[name] for name in ("head", "relation", "tail")}
+        wish |= {"decision": kind, "reason": "the atlas says so" if kind == "accept" else ""}
+        ask(f"{address}api/v1/decisions", {"decisions": [wish]})
+    ask(f"{address}api/v1/update", {})
+    while ask(f"{address}api/v1/update")["state"] == "running":
+        time.sleep(0.5)
+
+
+def take(driver, name, address, script, path, whole):
+    """One picture."""
+    driver.get(address)
+    settled(driver)
+    if script:
+        driver.execute_script(script)
+        settled(driver)
+    for entry in driver.get_log("browser"):
+        print(name, entry["message"])
+    if whole:
+        picture = driver.execute_cdp_cmd(
+            "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True}
+        )
+        path.write_bytes(base64.b64decode(picture["data"]))
+    else:
+        driver.save_screenshot(str(path))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", help="views, sizes and schemes whose names hold this")
+    parser.add_argument("run", type=Path, nargs="+")
+    parser.add_argument("--only", help="views, sizes and schemes whose names match this")
+    parser.add_argument("--whole", action="store_true", help="the page to its end")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "bilink", "serve", str(arguments.run), "--port", "0"]
+    place = Path(tempfile.mkdtemp())
+    copy = place / arguments.run[0].name
+    shutil.copytree(arguments.run[0], copy, ignore=shutil.ignore_patterns("decisions*", "updates"))
+    runs = [str(copy), *map(str, arguments.run[1:])]
+    command = [sys.executable, "-m", "bilink", "serve", *runs, "--review", "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         address = re.search(r"http://\S+", server.stdout.readline())[0]
+        review(address)
         for device, size in SIZES.items():
             for scheme in ("light", "dark"):
                 names = {view: f"{view}-{device}-{scheme}" for view in VIEWS}
                 wanted = [v for v in VIEWS if re.search(arguments.only or "", names[v])]
                 if not wanted:
                     continue
-                with tempfile.TemporaryDirectory() as folder:
-                    driver = browser(folder, size, dark=scheme == "dark")
-                    try:
-                        for view in wanted:
-                            driver.get(address + VIEWS[view])
-                            settled(driver)
-                            if view == "why":
-                                driver.find_element("css selector", ".rows button").click()
-                                settled(driver)
-                            for entry in driver.get_log("browser"):
-                                print(names[view], entry["message"])
-                            driver.save_screenshot(str(arguments.folder / f"{names[view]}.png"))
-                    finally:
-                        driver.quit()
+                driver = browser(place / f"{device}-{scheme}", size, dark=scheme == "dark")
+                try:
+                    for view in wanted:
+                        where, script = VIEWS[view]
+                        path = arguments.folder / f"{names[view]}.png"
+                        take(driver, names[view], address + where, script, path, arguments.whole)
+                finally:
+                    driver.quit()
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(20)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 if __name__ == "__main__":

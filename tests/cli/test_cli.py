@@ -316,21 +316,20 @@ def test_names_are_shown_as_they_are_and_cannot_steer_the_terminal(tmp_path):
     assert {a["tail"] for a in answers} >= set(names[1:])
 
 
-def test_the_demo_trains_asks_judges_and_ends_with_commands_that_can_be_typed(tmp_path):
-    done = bilink("demo", "--epochs", 1, "--out", tmp_path / "demo")
-    assert done.returncode == 0, done.stderr
+def test_the_demo_trains_asks_judges_and_ends_with_commands_that_can_be_typed(demo):
+    printed, out = demo
     for model in ("rules", "RESCAL", "DistMult", "HolE", "ComplEx", "TransE", "together"):
-        assert model in done.stdout
-    true = re.search(r"(\d+) of 20 are true; ([\d.]+) were promised", done.stdout)
+        assert model in printed
+    true = re.search(r"(\d+) of 20 are true; ([\d.]+) were promised", printed)
     assert int(true[1]) >= 10  # rules alone find that many
-    assert re.search(r"\d+ of \d+ were planted", done.stdout)
-    assert "Why the first?" in done.stdout
-    typed = [line.split() for line in done.stdout.splitlines() if line.startswith("  bilink ")]
-    assert typed[-1] == ["bilink", "serve", str(tmp_path / "demo" / "ensemble"), "--open"]
+    assert re.search(r"\d+ of \d+ were planted", printed)
+    assert "Why the first?" in printed
+    typed = [line.split() for line in printed.splitlines() if line.startswith("  bilink ")]
+    assert typed[-1] == ["bilink", "serve", str(out / "ensemble"), "--review", "--open"]
     assert all((words[1],) in COMMANDS for words in typed)
     again = bilink(*typed[0][1:3], "--head", "Peru", "--relation", "official language", "--json")
     assert len(json.loads(again.stdout)["answers"]) == 10
-    assert json.loads((tmp_path / "demo" / "ensemble" / "audit" / "doubts.json").read_text())
+    assert json.loads((out / "ensemble" / "audit" / "doubts.json").read_text())
 
 
 def commands(command, words=()):

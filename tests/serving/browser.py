@@ -1,17 +1,22 @@
 """A real Chromium for the tests of the page."""
 
+import re
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
 
 import pytest
-import uvicorn
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 
+from bilink._threads import single_threaded_blas
 from bilink.serving.app import make_app
+from bilink.serving.connections import make_server
 from bilink.serving.guard import LOOPBACK
 from bilink.serving.server import _listen
 
@@ -29,22 +34,34 @@ FLAGS = (
 
 
 @contextmanager
-def served(run, wrap=lambda app: app):
-    """The address of a server for ``run`` on a thread of this process.
-
-    ``wrap`` makes another application of it.
-    """
-    with _listen("127.0.0.1", 0) as listener:
-        app = wrap(make_app(run, hosts=LOOPBACK))
-        config = uvicorn.Config(app, log_level="warning", ws="none")
-        server = uvicorn.Server(config)
+def served(run, review=False):
+    """The address of a server for a run or several on a thread of this process."""
+    with _listen("127.0.0.1", 0) as listener, single_threaded_blas():
+        server = make_server(make_app(run, hosts=LOOPBACK, review=review), local=True)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(20)
+
+
+@contextmanager
+def bilink_serve(*words):
+    """The process of ``bilink serve``, and its address."""
+    command = [sys.executable, "-m", "bilink", "serve", *map(str, words)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        printed = process.stdout.readline()
+        yield process, re.search(r"http://\S+/", printed)[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
 
 
 @contextmanager

@@ -291,13 +291,15 @@ def test_the_queue_for_learning_asks_what_is_uncertain_of_all_relations(client):
     assert [triple_of(row) for row in again] == [triple_of(row) for row in rows[6:]]
 
 
-def test_a_batch_is_found_once_and_the_queue_ends(client, monkeypatch):
+def test_a_batch_is_found_once_and_the_queue_ends(folder, monkeypatch):
     batches = []
     find = review.Queue._find
     monkeypatch.setattr(review, "BATCH", 10)
     monkeypatch.setattr(review, "MOST", 20)
     monkeypatch.setattr(review.Queue, "_find", lambda *a: batches.append(a[2]) or find(*a))
-    pages = [get(client, "queue", k=4, offset=offset) for offset in range(0, 24, 4)]
+    app = make_app(bilink.load(folder), hosts=LOOPBACK, review=True)
+    with TestClient(app, HOME) as client:
+        pages = [get(client, "queue", k=4, offset=offset) for offset in range(0, 24, 4)]
     assert [len(page["rows"]) for page in pages] == [4, 4, 4, 4, 4, 0]
     assert [page["more"] for page in pages] == [True, True, True, True, False, False]
     assert batches == [0, 1]

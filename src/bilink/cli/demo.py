@@ -167,6 +167,6 @@ def _farewell(run: Any, out: Path, seconds: float) -> None:
         f"  bilink query {run.path} --new --out new.csv\n"
         f"  bilink rules {run.path}\n"
         "  bilink train YOUR_FILE.tsv --out runs/mine\n"
-        "See its new facts and doubts in the browser:\n"
-        f"  bilink serve {run.path} --open"
+        "See its new facts and doubts in the browser, and accept or reject them:\n"
+        f"  bilink serve {run.path} --review --open"
     )

@@ -114,11 +114,12 @@ def make_app(
     runs = Runs(given, decisions=marks, last_use=lambda: quick.last_use)
     server = Server(runs, quick)
     server.review = review
-    reviewing = Review(runs[None], review, on_updated=runs.add)
+    reviewing = Review(runs[None], review, runs.add_update, runs.background)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         runs.open()
+        reviewing.prepare()
         yield
         reviewing.updater.close()
         server.close()

@@ -25,12 +25,16 @@ from bilink.serving import schema
 from bilink.serving.cards import doubts_of, finite
 from bilink.serving.explorer import Explorer
 from bilink.serving.failures import Refused
+from bilink.serving.pools import Background
 from bilink.serving.updating import Updater
 
 BATCH = 200  # facts that a queue finds at a time
 MOST = 2_000  # facts of a queue
-SEARCH_SECONDS = 45.0  # for a batch
+SEARCH_SECONDS = 20.0  # for a batch
+SURE_SECONDS = 2.0  # after which the pace of a search tells how long it will take
+AHEAD = 3  # pages that are found before anybody asks for them
 MAX_K = 1_000
+PAGE = 20  # rows of a queue, unless asked otherwise
 OFF = "This server only reads: start it with 'bilink serve RUN --review' to keep decisions."
 KINDS = {"tsv": "text/tab-separated-values", "csv": "text/csv", "nt": "application/n-triples"}
 KINDS |= {"json": "application/json"}
@@ -216,7 +220,8 @@ class Marks:
 class Review:
     """The decisions about a run, as a server keeps them.
 
-    ``on_updated`` takes an updated run in and returns its id; queues then ask that run.
+    ``on_updated`` takes an updated run in and returns its id; queues then ask that run.  Where
+    there is a ``background``, it finds what a queue has next before anybody asks.
     """
 
     def __init__(
@@ -224,16 +229,27 @@ class Review:
         explorer: Explorer,
         allowed: bool,
         on_updated: Callable[[Run], str | None] = lambda run: None,
+        background: Background | None = None,
     ):
         self._explorer, self.run, self.allowed = explorer, explorer.run, allowed
-        self._on_updated = on_updated
-        self._queue = Queue(self.run, self.run)
+        self._on_updated, self._background = on_updated, background
         self._decisions = self.run.decisions if self.run.path is not None else None
+        self._queue = self._queue_of(self.run)
         self.updater = Updater(self.run, self._updated)
+
+    def _queue_of(self, run: Run) -> "Queue":
+        background = self._background if self.allowed else None
+        return Queue(run, self.run, self._explorer.closing, background)
+
+    def prepare(self) -> None:
+        """Have the background find what a review begins with."""
+        if self.allowed:
+            self._queue.prepare(Key(), PAGE, self.decisions)
 
     def _updated(self, run: Run) -> str | None:
         name = self._on_updated(run)
-        self._queue = Queue(run, self.run)
+        self._queue = self._queue_of(run)
+        self.prepare()
         return name
 
     @property
@@ -364,11 +380,36 @@ class _Batch:
         self.ended = len(self.rows) == before or len(self.rows) >= MOST
 
 
+class _Pace:
+    """Ends a search that takes too long, as soon as it can be known."""
+
+    def __init__(self, closing: threading.Event):
+        self._closing, self._start = closing, time.monotonic()
+        self._done, self.all = 0, 0
+
+    def progress(self, done: int) -> None:
+        """So much more has been searched."""
+        self._done += done
+
+    def stop(self) -> bool:
+        """Whether there is no hope, or nobody to wait for the answer."""
+        spent = time.monotonic() - self._start
+        is_slow = spent > SURE_SECONDS and spent * self.all > SEARCH_SECONDS * self._done > 0
+        return self._closing.is_set() or is_slow or spent > SEARCH_SECONDS
+
+
 class Queue:
     """Facts to look at, found in batches and handed out in pages."""
 
-    def __init__(self, run: Run, audited: Run):
+    def __init__(
+        self,
+        run: Run,
+        audited: Run,
+        closing: threading.Event,
+        background: Background | None = None,
+    ):
         self._run, self._audited = run, audited
+        self._closing, self._background = closing, background
         self._batches: dict[Key, _Batch] = {}
         self._searching = threading.Lock()
         self._is_large = False  # too large to search all of it
@@ -384,12 +425,24 @@ class Queue:
                 break
             if not search:
                 return None
-            with self._searching:
-                if len(self._open(batch, decisions)) <= offset + k and not batch.ended:
-                    batch.add(self._find(key, batch.rounds))
+            self._extend(key, batch, offset + k, decisions)
+        if len(rows) <= offset + AHEAD * k:
+            self.prepare(key, offset + AHEAD * k, decisions, soon=True)
         page = rows[offset : offset + k]
         shown = [{**row, "rank": i} for i, row in enumerate(page, start=offset + 1)]
         return {"rows": shown, "more": len(rows) > offset + k}
+
+    def prepare(self, key: Key, most: int, decisions: Decisions, soon: bool = False) -> None:
+        """Have the background find more than ``most`` rows, ``soon`` or when there is time."""
+        batch = self._batches.setdefault(key, _Batch())
+        if self._background is not None and not batch.ended:
+            self._background.add(lambda: self._extend(key, batch, most, decisions), first=soon)
+
+    def _extend(self, key: Key, batch: _Batch, most: int, decisions: Decisions) -> None:
+        """Find rows once more, unless there are more than ``most`` by now."""
+        with self._searching:
+            if len(self._open(batch, decisions)) <= most and not batch.ended:
+                batch.add(self._find(key, batch.rounds))
 
     @staticmethod
     def _open(batch: _Batch, decisions: Decisions) -> list[dict[str, Any]]:
@@ -401,32 +454,31 @@ class Queue:
         """More rows: the next best ones, or others that are worth asking about."""
         if key.kind == "doubts":
             return self._doubts(key) if not round else []
-        end = time.monotonic() + SEARCH_SECONDS
-
-        def stop() -> bool:
-            return time.monotonic() > end
-
         names = self._run.graph.relations
         r = None if key.relation is None else names.find(key.relation)
         if key.order == "learning" and self._run.judge is not None:
-            return self._instructive(r, round, stop)
+            return self._instructive(r, round)
         if not self._is_large:
-            k = min(BATCH * 2**round, MOST)
+            k, pace = min(BATCH * 2**round, MOST), _Pace(self._closing)
+            pace.all = self._run.to_search(relation=key.relation, new=True)
             try:
-                found = self._run.query_ids(None, r, None, k=k, new=True, stop=stop)
+                found = self._run.query_ids(
+                    None, r, None, k=k, new=True, stop=pace.stop, progress=pace.progress
+                )
                 return [self._row(answer) for answer in found]
             except QueryStopped:
+                if self._closing.is_set():
+                    raise
                 self._is_large = True
-        rows = self._instructive(r, round, lambda: False)
+        rows = self._instructive(r, round)
         return sorted(rows, key=lambda row: -(row["probability"] or 0.0))
 
     def _row(self, answer: Answer) -> dict[str, Any]:
         triple = answer.head, answer.relation, answer.tail
         return self._shown(triple, finite(answer.score), finite(answer.probability), False, None)
 
-    def _instructive(
-        self, relation: int | None, round: int, stop: Callable[[], bool]
-    ) -> list[dict[str, Any]]:
+    def _instructive(self, relation: int | None, round: int) -> list[dict[str, Any]]:
+        stop = self._closing.is_set
         found = worth_asking(self._run, relation, k=BATCH, seed=round, stop=stop)
         entities, relations = self._run.graph.entities.names, self._run.graph.relations.names
         rows = []
@@ -597,7 +649,7 @@ def _add_files(router: APIRouter, review: Review, quick: Pool, slow: Pool, json:
                     "in": "header",
                     "required": True,
                     "description": "Must be 1; pages of other sites cannot send it.",
-                    "schema": {"const": "1"},
+                    "schema": {"type": "string", "enum": ["1"]},
                 }
             ],
         },
@@ -627,7 +679,7 @@ def _add_queue(router: APIRouter, review: Review, quick: Pool, slow: Pool, json:
             Query(description="The surest first, or those whose answer would teach most."),
         ] = "probability",
         relation: OptionalName = None,
-        k: Count = 20,
+        k: Count = PAGE,
         offset: Offset = 0,
     ) -> Response:
         """What to look at next: facts that nobody has decided about."""

@@ -44,6 +44,11 @@ class Runs:
         explorer.prepare()
         return number
 
+    def add_update(self, run: Run) -> str:
+        """Answer for an update of the first run, too; its number."""
+        assert run.path is not None
+        return self.add(run, f"{self._names['0']}, update {run.path.name}")
+
     def open(self) -> None:
         """Prepare what takes long, as ``add`` does, after ``close``."""
         for explorer in self._explorers.values():

@@ -23,7 +23,7 @@ export let reviewing = false;
 let counts = { accept: 0, reject: 0, unsure: 0 };
 /** @type {Map<string, Decision|null>} */
 const made = new Map();
-/** What undo takes back, oldest first.  @type {string[]} */
+/** What this page changed and undo takes back, oldest first.  @type {{key: string, words: string}[]} */
 const steps = [];
 let before = false; // whether there were decisions before this page was opened
 /** @type {Promise<unknown>} */
@@ -56,8 +56,8 @@ export const nameOf = (row) =>
 export function decide(decided, reason) {
   const old = decided.map(([row]) => decisionOf(row));
   for (const [row, decision] of decided) made.set(keyOf(row), decision);
-  const words = decided.map(([row, decision]) => `${decision ?? "withdraw"} “${nameOf(row)}”`).join(" and ");
-  steps.push(words);
+  const own = decided.map(([row, decision]) => ({ key: keyOf(row), words: `${decision ?? "withdraw"} “${nameOf(row)}”` }));
+  steps.push(...own); // the server takes them back one by one
   changed();
   line = line.then(async () => {
     const given = decided.map(([{ head, relation, tail }, decision]) => ({ head, relation, tail, decision, ...(reason === undefined ? {} : { reason }) }));
@@ -68,7 +68,7 @@ export function decide(decided, reason) {
     changed();
   }).catch((error) => {
     decided.forEach(([row], i) => made.set(keyOf(row), old[i]));
-    steps.splice(steps.lastIndexOf(words), 1);
+    for (const step of own) steps.splice(steps.indexOf(step), 1);
     changed(`This was not kept: ${error.message}`);
   });
   return line;
@@ -79,11 +79,12 @@ export function undo() {
   if (!steps.length && !before) return line;
   line = line.then(async () => {
     const found = await post("decisions/undo", {});
-    const words = steps.pop();
-    if (found.triple) made.set(keyOf(found.triple), found.decision?.decision ?? null);
+    const key = keyOf(found.triple);
+    const at = steps.findLastIndex((step) => step.key === key); // none, if it was another window's
+    const words = at < 0 ? `“${nameOf(found.triple)}”` : steps.splice(at, 1)[0].words;
+    made.set(key, found.decision?.decision ?? null);
     counts = found.counts;
-    if (!found.triple) before = false;
-    announce(found.triple ? `Taken back: ${words ?? nameOf(found.triple)}` : "There is nothing to take back.");
+    announce(`Taken back: ${words}`);
     changed();
   }).catch((error) => changed(`This was not taken back: ${error.message}`));
   return line;
@@ -170,7 +171,7 @@ export function drawBar(problem) {
   show(bar,
     problem ? el("p", { class: "problem", role: "alert" }, problem) : !inReview && progress(),
     (last || before) && el("button", { type: "button", class: "quiet undo", title: "Undo (Z)", "aria-keyshortcuts": "Z Control+Z", onclick: undo },
-      "Undo", el("span", { class: "what", dir: "auto" }, last ? `: ${last}` : " the last change")),
+      "Undo", el("span", { class: "what", dir: "auto" }, last ? `: ${last.words}` : " the last change")),
     !inReview && link({ view: "review", part: null }, { class: "quiet" }, "Review"));
   if (held) bar.querySelector("button")?.focus();
 }

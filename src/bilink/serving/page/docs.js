@@ -1,26 +1,30 @@
+// @ts-check
 // The page that describes the HTTP interface: made of the schema, and nothing from elsewhere.
 
+import { $, el, show } from "./dom.js";
+
+/** @typedef {Record<string, any>} Part A part of the schema. */
+
 const SHOWN = 20_000; // characters of an answer
+const SILENT = "The server does not answer. Is “bilink serve” still running?";
 
-function make(tag, properties = {}, ...children) {
-  const node = Object.assign(document.createElement(tag), properties);
-  node.append(...children);
-  return node;
-}
+/** @type {Part} */
+let schema = {};
 
-let schema;
+/** @param {Part|undefined} part @returns {Part|undefined} */
 const resolved = (part) =>
-  part?.$ref ? part.$ref.slice(2).split("/").reduce((place, key) => place[key], schema) : part;
+  part?.$ref ? part.$ref.slice(2).split("/").reduce((/** @type {Part} */ place, /** @type {string} */ key) => place[key], schema) : part;
 
-/** The kinds of values that a parameter takes, without null. */
+/** The kinds of values that a parameter takes, without null.  @param {Part} part @returns {Part[]} */
 function kinds(part) {
   const found = resolved(part) ?? {};
-  return found.anyOf ? found.anyOf.map(resolved).filter((each) => each.type !== "null") : [found];
+  return found.anyOf ? found.anyOf.map(resolved).filter((/** @type {Part} */ each) => each.type !== "null") : [found];
 }
 
+/** @param {Part} part */
 function limits(part) {
   const [kind] = kinds(part);
-  const words = [kind.type ?? "object"];
+  const words = [kind.const === undefined ? kind.type ?? "object" : `“${kind.const}”`];
   if (kind.minimum !== undefined) words.push(`from ${kind.minimum}`);
   if (kind.maximum !== undefined) words.push(`to ${kind.maximum.toLocaleString("en")}`);
   if (kind.maxLength !== undefined) words.push(`at most ${kind.maxLength} characters`);
@@ -28,126 +32,130 @@ function limits(part) {
   return words.join(", ");
 }
 
+/** @param {Part} part @returns {string[]|null} */
 function choices(part) {
   const [kind] = kinds(part);
   if (kind.enum) return kind.enum;
   return kind.type === "boolean" ? ["false", "true"] : null;
 }
 
+/** @param {string} id @param {Part} parameter */
 function field(id, parameter) {
-  const options = choices(parameter.schema);
-  const input = options
-    ? make("select", { id }, ...options.map((value) => make("option", { value, textContent: value })))
-    : make("input", { id, type: "text", placeholder: parameter.example ?? parameter.schema.examples?.[0] ?? "" });
-  if (options && parameter.schema.default !== undefined) input.value = String(parameter.schema.default);
-  input.name = parameter.name;
-  input.required = Boolean(parameter.required);
-  const label = make("label", { htmlFor: id, textContent: parameter.name + (parameter.required ? " (needed)" : "") });
-  const note = `${parameter.description ?? ""} ${limits(parameter.schema)}`.trim();
-  return make("div", { className: "field" }, label, input, make("small", { textContent: note }));
+  const { name, required, schema: kind } = parameter;
+  const values = choices(kind);
+  const placeholder = parameter.example ?? kind.examples?.[0] ?? "";
+  const input = values
+    ? el("select", { id, name, required }, values.map((value) => el("option", { value }, value)))
+    : el("input", { id, name, required, type: "text", placeholder, value: kind.const });
+  if (values && kind.default !== undefined) input.value = String(kind.default);
+  if (values) input.dataset.usual = input.value;
+  if (parameter.in === "header") input.dataset.header = name;
+  return el("div", { class: "field" },
+    el("label", { for: id }, name, required && " (needed)"), input,
+    el("small", null, `${parameter.description ?? ""} ${limits(kind)}`.trim()));
 }
 
-/** An example of what a schema describes. */
+/** An example of what a schema describes.  @param {Part} part @returns {any} */
 function example(part, depth = 0) {
   const found = kinds(part)[0] ?? {};
   if (found.examples?.length) return found.examples[0];
   if (found.default !== undefined) return found.default;
   if (found.enum) return found.enum[0];
-  if (found.prefixItems) return found.prefixItems.map((item) => example(item, depth + 1));
+  if (found.prefixItems) return found.prefixItems.map((/** @type {Part} */ item) => example(item, depth + 1));
   if (found.type === "array") return depth > 4 ? [] : [example(found.items, depth + 1)];
   if (found.type === "object" || found.properties) {
     const names = Object.keys(found.properties ?? {}).filter((name) => depth < 4 && (found.required ?? []).includes(name));
     return Object.fromEntries(names.map((name) => [name, example(found.properties[name], depth + 1)]));
   }
-  return { string: "", integer: 1, number: 0.1, boolean: false }[found.type] ?? null;
+  return new Map(Object.entries({ string: "", integer: 1, number: 0.1, boolean: false })).get(found.type) ?? null;
 }
 
+/** @param {string} id @param {Part} operation */
 function bodyField(id, operation) {
   const content = resolved(operation.requestBody)?.content;
   if (!content) return null;
   const [kind, media] = Object.entries(content)[0];
-  const value = kind === "application/json" ? JSON.stringify(example(media.schema), null, 2) : "";
-  const text = make("textarea", { id, name: "body", value, spellcheck: false });
-  text.dataset.kind = kind;
-  return make("div", { className: "field" }, make("label", { htmlFor: id, textContent: "body" }), text);
+  const text = el("textarea", { id, name: "body", spellcheck: "false", "data-kind": kind });
+  text.value = kind === "application/json" ? JSON.stringify(example(media.schema), null, 2) : "";
+  return el("div", { class: "field" }, el("label", { for: id }, "body"), text);
 }
 
+/** JSON with its lines, or the text as it is.  @param {string} text */
+function readable(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {HTMLFormElement} form @param {string} path @param {string} method @param {HTMLElement} output */
 async function send(form, path, method, output) {
   const query = new URLSearchParams();
-  const options = { method: method.toUpperCase() };
-  for (const input of form.elements) {
+  /** @type {Record<string, string>} */
+  const headers = {};
+  let body;
+  for (const input of /** @type {Iterable<HTMLInputElement>} */ (form.elements)) {
     if (input.name === "body") {
-      options.body = input.value;
-      options.headers = { "content-type": input.dataset.kind };
+      body = input.value;
+      headers["content-type"] = input.dataset.kind ?? "";
+    } else if (input.dataset.header) {
+      headers[input.dataset.header] = input.value;
     } else if (input.name && input.value !== "" && input.value !== input.dataset.usual) {
       query.set(input.name, input.value);
     }
   }
   const address = path.slice(1) + (query.size ? `?${query}` : "");
+  const asked = `${method.toUpperCase()} /${address}`;
   output.hidden = false;
-  output.textContent = `${options.method} /${address}\n…`;
+  output.textContent = `${asked}\n…`;
   try {
-    const response = await fetch(address, options);
-    const text = await response.text();
-    let shown = text;
-    try {
-      shown = JSON.stringify(JSON.parse(text), null, 2);
-    } catch {
-      // it is no JSON
-    }
-    const rest = shown.length > SHOWN ? `\n… ${(shown.length - SHOWN).toLocaleString("en")} more characters` : "";
-    output.textContent = `${options.method} /${address}\n${response.status} ${response.statusText}\n\n${shown.slice(0, SHOWN)}${rest}`;
+    const response = await fetch(address, { method: method.toUpperCase(), headers, body });
+    const text = readable(await response.text());
+    const rest = text.length > SHOWN ? `\n… ${(text.length - SHOWN).toLocaleString("en")} more characters` : "";
+    output.textContent = `${asked}\n${response.status} ${response.statusText}\n\n${text.slice(0, SHOWN)}${rest}`;
   } catch {
-    output.textContent = "The server does not answer. Is “bilink serve” still running?";
+    output.textContent = SILENT;
   }
 }
 
+/** @param {string} path @param {string} method @param {Part} operation */
 function card(path, method, operation) {
   const id = operation.operationId;
-  const form = make("form");
-  for (const parameter of operation.parameters ?? []) form.append(field(`${id}-${parameter.name}`, parameter));
-  const body = bodyField(`${id}-body`, operation);
-  if (body) form.append(body);
-  for (const input of form.elements) if (input.tagName === "SELECT") input.dataset.usual = input.value;
-  const output = make("pre", { hidden: true, tabIndex: 0 });
-  output.setAttribute("aria-label", `The answer to ${id}`);
-  form.append(make("button", { type: "submit", textContent: "Try it" }));
-  form.addEventListener("submit", (event) => {
+  const output = el("pre", { hidden: true, tabindex: 0, "aria-label": `The answer to ${id}` });
+  const form = el("form", { onsubmit: (/** @type {Event} */ event) => {
     event.preventDefault();
     send(form, path, method, output);
-  });
-  const head = make(
-    "summary",
-    {},
-    make("code", { textContent: `${method.toUpperCase()} ${path}` }),
-    make("span", { textContent: ` · ${operation.operationId}` }),
-  );
-  const inside = make("div", { className: "inside" }, make("p", { textContent: operation.description ?? "" }), form, output);
-  return make("details", { id }, head, inside);
+  } },
+  (operation.parameters ?? []).map((/** @type {Part} */ parameter) => field(`${id}-${parameter.name}`, parameter)),
+  bodyField(`${id}-body`, operation), el("button", { type: "submit" }, "Try it"));
+  return el("details", { id },
+    el("summary", null, el("code", null, `${method.toUpperCase()} ${path}`), el("span", null, ` · ${id}`)),
+    el("div", { class: "inside" }, el("p", null, operation.description), form, output));
 }
 
 async function start() {
-  const place = document.getElementById("operations");
+  const place = $("operations");
   try {
     schema = await (await fetch("openapi.json")).json();
   } catch {
-    place.textContent = "The server does not answer. Is “bilink serve” still running?";
+    place.textContent = SILENT;
     return;
   }
-  document.getElementById("about").textContent = `${schema.info.title} ${schema.info.version}. ${schema.info.description}`;
-  const groups = new Map((schema.tags ?? []).map((tag) => [tag.name, { tag, cards: [] }]));
-  for (const [path, operations] of Object.entries(schema.paths)) {
+  show($("about"), `${schema.info.title} ${schema.info.version}. ${schema.info.description}`);
+  /** @type {Map<string, {tag: Part, cards: Node[]}>} */
+  const groups = new Map((schema.tags ?? []).map((/** @type {Part} */ tag) => [tag.name, { tag, cards: [] }]));
+  for (const [path, operations] of Object.entries(/** @type {Record<string, Record<string, Part>>} */ (schema.paths))) {
     for (const [method, operation] of Object.entries(operations)) {
       const name = operation.tags?.[0] ?? "other";
-      if (!groups.has(name)) groups.set(name, { tag: { name }, cards: [] });
-      groups.get(name).cards.push(card(path, method, operation));
+      const group = groups.get(name) ?? { tag: { name }, cards: [] };
+      groups.set(name, group);
+      group.cards.push(card(path, method, operation));
     }
   }
-  place.replaceChildren();
-  for (const { tag, cards } of groups.values()) {
-    if (cards.length) place.append(make("h2", { textContent: tag.name }), make("p", { textContent: tag.description ?? "" }), ...cards);
-  }
-  const asked = document.getElementById(location.hash.slice(1));
+  show(place, [...groups.values()].filter(({ cards }) => cards.length).map(({ tag, cards }) =>
+    [el("h2", null, tag.name), el("p", null, tag.description), cards]));
+  const asked = $(location.hash.slice(1));
   if (asked) asked.open = true;
 }
 

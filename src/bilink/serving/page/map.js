@@ -280,7 +280,7 @@ class Picture {
     const write = (/** @type {number} */ i, /** @type {boolean} */ always) => {
       const [x, y] = this.at(i);
       if (x < 0 || y < 0 || x > this.wide || y > this.high) return;
-      const text = this.found.labels[i].slice(0, 28);
+      const label = this.found.labels[i], text = label.length > 28 ? `${label.slice(0, 27)}…` : label;
       const half = pen.measureText(text).width / 2 + 4;
       const room = [x - half, y - 22, x + half, y - 4];
       if (!always && (room[0] < 0 || room[2] > this.wide || taken.some((t) => room[0] < t[2] && room[2] > t[0] && room[1] < t[3] && room[3] > t[1]))) return;

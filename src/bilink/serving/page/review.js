@@ -118,6 +118,7 @@ async function decisions(body, state, signal) {
       ? el("ol", { class: "rows decisions" }, found.decisions.map((/** @type {any} */ row) => made(row)))
       : note(el("p", null, "No decisions here yet.")),
     pager(state, found.decisions.length, found.more, found.count),
+    el("div", { class: "imported", role: "status" }),
     importing(again));
 }
 
@@ -135,7 +136,7 @@ function made(row) {
   reason.value = row.reason ?? "";
   const withdraw = quiet("Withdraw", () => {
     const back = decisionOf(row) === null;
-    decide([[row, back ? row.decision : null]]);
+    decide([[row, back ? row.decision : null]], back ? reason.value : undefined);
     withdraw.textContent = back ? "Withdraw" : "Put back";
     line.classList.toggle("withdrawn", !back);
   });
@@ -150,7 +151,7 @@ function made(row) {
   return line;
 }
 
-/** @param {() => void} done */
+/** @param {() => Promise<void>} done Shows the decisions anew. */
 function importing(done) {
   const said = el("div", { role: "status" });
   const file = el("input", { type: "file", accept: ".tsv,.txt,text/tab-separated-values,text/plain", "aria-label": "A file of triples" });
@@ -161,10 +162,10 @@ function importing(done) {
       const content = file.files?.length ? await file.files[0].text() : text.value;
       const found = await send("decisions/import", { decision }, content);
       await refresh();
-      done();
+      await done();
       announce(`${plural(found.added, "decision")} imported`);
       const place = document.querySelector(".imported");
-      if (place) show(place, summary(found));
+      if (place) show(place, note(summary(found)));
     } catch (error) {
       show(said, trouble(error));
     }
@@ -176,12 +177,12 @@ function importing(done) {
     el("p", { class: "ways" },
       choice("import as", KINDS.map(([kind, , , , past]) => /** @type {[string, string]} */ ([kind, past])), "accept", (value) => { decision = value; }),
       el("button", { type: "button", class: "go small-go", onclick: read }, "Import")),
-    said, el("div", { class: "imported" }));
+    said);
 }
 
 /** @param {any} found */
 const summary = ({ added, known, unknown }) => [
-  el("p", null, `${plural(added, "decision")} imported${known ? `, ${count(known)} were there already` : ""}.`),
+  el("p", null, `${plural(added, "decision")} imported${known ? `, ${count(known)} ${known === 1 ? "was" : "were"} there already` : ""}.`),
   unknown?.length > 0 && el("ul", null, unknown.slice(0, 20).map((/** @type {string} */ line) => el("li", { dir: "auto" }, line))),
   unknown?.length > 20 && el("p", null, `and ${count(unknown.length - 20)} more that are unknown`)];
 

@@ -71,7 +71,7 @@ export const post = (path, body, signal) =>
 
 /** @param {string} path @param {Record<string, unknown>} params @param {string} text */
 export const send = (path, params, text) =>
-  ask(addressOf(path, params), { method: "POST", headers: { "content-type": "text/plain; charset=utf-8" }, body: text });
+  ask(addressOf(path, params), { method: "POST", headers: { "content-type": "text/plain; charset=utf-8", "x-bilink": "1" }, body: text });
 
 /** Forget all answers, since the run changed. */
 export const forget = () => answers.clear();
