@@ -143,8 +143,8 @@ def test_what_is_refused_costs_no_former_run(folder, graph, tmp_path):
     both = tmp_path / "both"
     runs = [bilink.load(folder), bilink.train(graph, "complex", 4, options=OPTIONS)]
     bilink.combine(runs, out=both)
-    with pytest.raises(ConfigError, match="cannot be a member"):
-        bilink.combine([runs[0], l1], out=both, force=True)
+    with pytest.raises(ConfigError, match="platt takes bilinear models only"):
+        bilink.combine([runs[0], l1], method="platt", out=both, force=True)
     assert len(bilink.load(both).members) == 2
     bilink.combine(runs[:1], out=both, force=True)
     assert len(bilink.load(both).members) == 1

@@ -36,13 +36,14 @@ def test_the_loss_is_the_formula_and_its_gradient_that_of_finite_differences(nam
     random = np.random.default_rng(1)
     width = family(name).widths(3)[0]
     row = random.normal(size=width)
+    queries = family(name).query_width(width)
     data = (
-        random.normal(size=(3, width)),
+        random.normal(size=(3, queries)),
         np.array([0, 1, 1]),
         random.normal(size=3),
-        random.normal(size=(2, 4, width)),
+        random.normal(size=(2, 4, queries)),
         np.array([[0.5, -np.inf, 1, 0], [0, 0, -np.inf, 2.0]]),
-        random.normal(size=(5, width)),
+        random.normal(size=(5, queries)),
         random.normal(size=5),
         random.uniform(0, 3, 5),
     )
@@ -78,7 +79,7 @@ def test_the_loss_of_a_relation_is_the_formula_and_its_gradient_that_of_finite_d
     def naive():
         total = 0.0
         for i in range(2):  # the third question has no negatives
-            query = np.empty(width)
+            query = np.empty(family(name).query_width(width))
             kernels["tail_query" if is_tail else "head_query"](given[i], row, query)
             right = np.exp(0.7 * kernels["compare"](query, answers[i]))
             wrong = sum(

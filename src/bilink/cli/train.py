@@ -34,8 +34,8 @@ def train(
         str | None,
         typer.Option(
             help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, "
-            "rotate, quate, each also with -reciprocal behind it; paths, for rules; or auto, with "
-            "a budget.",
+            "rotate, quate, transh, transr, transg, ntn, each also with -reciprocal behind it; "
+            "paths, for rules; or auto, with a budget.",
             show_default="complex",
         ),
     ] = None,

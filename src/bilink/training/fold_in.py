@@ -45,6 +45,7 @@ _SAMPLE = 64  # facts that β is found from
 compare: Any = None
 entity_gradient: Any = None
 query_gradient: Any = None
+query_width: Any = None
 tail_query: Any = None
 head_query: Any = None
 tail_backward: Any = None
@@ -99,7 +100,8 @@ def relation_gradient(row, given, answers, negatives, offsets, is_tail, beta, gr
     exp(offsets[i, j]) times.
     """
     count, width = negatives.shape
-    query, back, unused = np.empty(width), np.empty(width), np.empty(width)
+    query, back = np.empty(query_width(width)), np.empty(query_width(width))
+    unused = np.empty(width)
     logits = np.empty(count)
     loss = 0.0
     for i in range(given.shape[0]):
@@ -187,7 +189,7 @@ class Frozen:
     def queries(self, rows: np.ndarray, relations: np.ndarray, tail: int) -> np.ndarray:
         """What asks for the tail, or else the head, that goes with each row and relation."""
         used, index = np.unique(relations, return_inverse=True)
-        out = np.empty((len(rows), rows.shape[1]))
+        out = np.empty((len(rows), self.model.family.query_width(rows.shape[1])))
         fill = self.model.family.bind(fill_queries)
         forms = self.model.relations[used].astype(np.float64)
         fill(rows.astype(np.float64), forms, np.arange(len(rows)), index, not tail, out)
@@ -344,7 +346,8 @@ def _own_questions(
     frozen: Frozen, rows: np.ndarray, others: np.ndarray, relations: np.ndarray, tails: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The query of each fact, and the logarithm of what its negatives for the row's place weigh."""
-    own, totals = np.empty((len(others), rows.shape[1])), np.full(len(others), -np.inf)
+    width = frozen.model.family.query_width(rows.shape[1])
+    own, totals = np.empty((len(others), width)), np.full(len(others), -np.inf)
     for tail, side in enumerate(SIDES):
         here = tails == tail
         own[here] = frozen.queries(rows[here], relations[here], tail)
@@ -367,6 +370,7 @@ def _negatives(
     Half are drawn from entities seen there, half from the rest, and each stands for many.
     """
     n, width = frozen.model.entities.shape
+    width = frozen.model.family.query_width(width)
     each = NEGATIVES // 2
     negatives = np.zeros((len(kinds), 2 * each, width))
     offsets = np.full((len(kinds), 2 * each), -np.inf)

@@ -132,6 +132,8 @@ def initialise(model: Model, config: Config) -> None:
             random.random(out=array, dtype=array.dtype)
             array -= 0.5
             array *= 2 * bound
+    if model.family.begin is not None:
+        model.family.begin(model.relations)
     if isinstance(config, MarginConfig) and config.constraint != "none":
         norms = np.linalg.norm(model.entities, axis=1, keepdims=True)
         if config.constraint == "ball":
