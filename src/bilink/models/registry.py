@@ -53,7 +53,7 @@ class Family:
     # From the coordinates of training to those of files and papers, and back.
     export: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     restore: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-    # Changes random initial relations in place; given those of a TransE, starts from them.
+    # Changes random initial relations in place; where a TransE is given, starts from its relations.
     begin: Callable[..., None] | None
     _bound: dict[Callable[..., Any], Any] = field(default_factory=dict)
 

@@ -89,6 +89,12 @@ def head_backward(tail, relation, gradient, tail_gradient, relation_gradient):
     _normal_backward(relation, gradient, relation_gradient)
 
 
+def begin(relations: np.ndarray, translations: np.ndarray | None = None) -> None:
+    """Translations start as those of a TransE, where it is given."""
+    if translations is not None:
+        relations[:, : translations.shape[1]] = translations
+
+
 # -- how a query is compared with an entity --------------------------------------------------------
 
 
