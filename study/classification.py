@@ -1,6 +1,6 @@
-"""Triple classification as Socher et al. (2013) did it: WN11 and FB13, with their own false triples.
+"""Triple classification as Socher et al. (2013) did it: WN11 and FB13 with their false triples.
 
-    python study/classification.py --data wn11 --models transe ntn --out study/results/classification
+    python study/classification.py --data wn11 --models transe ntn --out DIR
 
 Each model is trained with each of its settings.  Every few epochs, thresholds are chosen on the
 validation split, and the model with the best accuracy there is kept.  The setting that is best on
@@ -21,29 +21,31 @@ from bilink.models.registry import family
 from bilink.training.config import MarginConfig
 from bilink.training.loop import fit
 
-COMMON = {"corrupt": "bernoulli", "negatives": 1, "validate_every": 5, "patience": 4}
+COMMON = {"corrupt": "bernoulli", "negatives": 1, "validate_every": 10, "patience": 3}
 DISTANCE = [
     {"dim": 50, "margin": 2.0, "constraint": "ball", "plausible": 0.5},
+    {"dim": 50, "margin": 4.0, "constraint": "ball", "plausible": 0.5},
+    {"dim": 50, "margin": 2.0, "constraint": "ball", "plausible": 1.0},
     {"dim": 50, "margin": 1.0, "constraint": "sphere", "plausible": 0.5},
-    {"dim": 50, "margin": 2.0, "constraint": "none", "plausible": 0.5},
 ]
 PRODUCT = [
-    {"dim": 50, "loss": "logistic", "regularization.entity": 1e-3, "plausible": 0.5},
-    {"dim": 50, "loss": "logistic", "regularization.entity": 1e-2, "plausible": 0.5},
     {"dim": 50, "loss": "sigmoid-margin", "margin": 0.5, "constraint": "ball", "plausible": 0.5},
+    {"dim": 50, "loss": "sigmoid-margin", "margin": 0.5, "constraint": "ball", "plausible": 1.0},
+    {"dim": 50, "loss": "logistic", "regularization.entity": 1e-2, "plausible": 1.0},
 ]
 SETTINGS = {
     "transe": DISTANCE,
     "transe-l1": DISTANCE,
     "transh": DISTANCE,
-    "transr": DISTANCE[:2],  # from the best TransE of the same setting
-    "transg": DISTANCE[1:],
+    "transr": [{**setting, "dim": 20} for setting in DISTANCE[:3]],
+    "transg": DISTANCE,
     "distmult": PRODUCT,
     "complex": [{**setting, "dim": 25} for setting in PRODUCT],
-    "rescal": PRODUCT,
+    "rescal": [{**setting, "dim": 20} for setting in PRODUCT],
     "ntn": [
-        {"dim": 50, "margin": 1.0, "regularization.relation": 1e-4, "plausible": 0.5},
-        {"dim": 25, "margin": 1.0, "regularization.relation": 1e-3, "plausible": 0.5},
+        {"dim": 20, "margin": 1.0, "constraint": "ball", "plausible": 0.5},
+        {"dim": 20, "margin": 1.0, "constraint": "ball", "plausible": 1.0},
+        {"dim": 20, "margin": 1.0, "constraint": "ball", "regularization.relation": 1e-3},
     ],
 }
 
@@ -121,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["wn11", "fb13"])
     parser.add_argument("--models", nargs="+", default=list(SETTINGS))
-    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)

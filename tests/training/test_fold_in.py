@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bilink
+from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES, family
 from bilink.training.fold_in import Frozen, fold_in, fold_in_gradient, relation_gradient
@@ -107,6 +108,15 @@ def test_old_entities_stay_and_new_ones_are_finite(name):
     assert np.isfinite(more.entities).all()
     again = fold_in(Frozen.of(model, graph), facts, 4)
     np.testing.assert_array_equal(more.entities, again.entities)
+
+
+def test_queries_too_wide_to_hold_are_refused(monkeypatch):
+    frozen = Frozen.of(random_model("transr"), random_graph())
+    facts = np.array([[12, 0, 1], [2, 1, 12]])
+    fold_in(frozen, facts, 1)
+    monkeypatch.setattr("bilink.training.fold_in.MEMORY", 300_000)
+    with pytest.raises(ConfigError, match=r"a query of TransR, dim 4, has 20 numbers"):
+        fold_in(frozen, facts, 1)
 
 
 def test_small_blocks_of_scores_change_no_more_than_rounding(monkeypatch):

@@ -39,6 +39,7 @@ NEGATIVES = 200  # for each place where x stands: half of them seen there, half 
 RELATION_FACTS = 500  # of a new relation, at most
 ASKED = 500  # facts of others for each place, and as many of any relation and side
 STEPS = 100
+MEMORY = 4 * 10**9  # bytes that the questions about one entity may take
 _SAMPLE = 64  # facts that β is found from
 
 # Placeholders that ``bind`` replaces by a model's kernel functions.
@@ -326,6 +327,7 @@ def _place(
     mean = np.mean([frozen.mean_of(kind) for kind in kinds.tolist()], axis=0)
     if not len(others):
         return mean
+    _check_memory(frozen.model, len(kinds), len(others))
     own, totals = _own_questions(frozen, entities[others], others, relations, tails)
     negatives, offsets = _negatives(frozen, kinds.tolist(), index, others, random)
     asked = _questions_of_others(frozen, kinds.tolist(), random)
@@ -340,6 +342,18 @@ def _place(
         return facts + precision / 2 * float((row - mean) @ (row - mean)), gradient
 
     return minimize(loss, mean, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+
+
+def _check_memory(model: Model, places: int, facts: int) -> None:
+    """Refuse a model whose queries are too wide to hold those of all places of an entity."""
+    width = model.family.query_width(model.entities.shape[1])
+    needed = 8 * width * (places * (NEGATIVES + ASKED) + 2 * ASKED + facts)
+    if needed > MEMORY:
+        raise ConfigError(
+            f"a query of {model.family.title}, dim {model.dim}, has {width:,} numbers, so that "
+            f"placing an entity that stands in {places:,} places would take {needed / 1e9:,.1f} "
+            "GB; train it again with the new facts, or take another model"
+        )
 
 
 def _own_questions(
