@@ -39,6 +39,33 @@ def score(model, h, r, t):
         h, r, t = (quaternions(x) for x in (h, r, t))
         products = (np.conj(t[k]).T @ h[k] @ r[k] for k in range(d // 4))
         return sum(np.trace(product).real / 2 for product in products)
+    return score_of_several_forms(model, h, r, t)
+
+
+def score_of_several_forms(model, h, r, t):
+    """The models that are no bilinear form."""
+    d = len(h)
+    if model == "transh":
+        translation, normal = r[:d], r[d:] / np.linalg.norm(r[d:])
+        translation = translation - (normal @ translation) * normal  # in the plane
+        h, t = (x - (normal @ x) * normal for x in (h, t))
+        return -(np.linalg.norm(h + translation - t) ** 2)
+    if model == "transr":
+        matrix = r[d:].reshape(d, d)
+        return -(np.linalg.norm(matrix @ h + r[:d] - matrix @ t) ** 2)
+    if model == "transg":
+        chances = np.exp(r[-4:]) / np.exp(r[-4:]).sum()
+        gaps = [h + r[m * d : (m + 1) * d] - t for m in range(4)]
+        return np.log(sum(p * np.exp(-(gap @ gap)) for p, gap in zip(chances, gaps, strict=True)))
+    if model == "ntn":
+        matrices, vectors = np.split(r[: 4 * d * (d + 2)], [4 * d * d])
+        constants, weights = np.split(r[4 * d * (d + 2) :], 2)
+        total = 0
+        for i in range(4):
+            inner = h @ matrices.reshape(4, d, d)[i] @ t + constants[i]
+            inner += vectors.reshape(4, 2 * d)[i] @ np.concatenate([h, t])
+            total += weights[i] * np.tanh(inner)
+        return total
     raise ValueError(model)
 
 

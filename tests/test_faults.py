@@ -15,6 +15,7 @@ import bilink
 from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import DataWarning, RunError
+from bilink.models.registry import FAMILIES
 
 TRAIN = [sys.executable, "-m", "bilink", "train", "atlas", "--dim", "30", "--preset", "margin"]
 RESUME = [sys.executable, "-m", "bilink", "resume"]
@@ -154,7 +155,7 @@ def tiny(triples, n_entities, n_relations):
     )
 
 
-@pytest.mark.parametrize("model", ["rescal", "distmult", "hole", "complex", "transe", "transe-l1"])
+@pytest.mark.parametrize("model", sorted(FAMILIES))
 def test_a_graph_of_two_entities_and_one_triple_trains_and_is_ranked(model):
     run = bilink.train(tiny([(0, 0, 1)], 2, 1), model, 1, epochs=3)
     metrics = run.evaluate().metrics()

@@ -26,12 +26,19 @@ def coarse_model(name, graph, seed):
     return model
 
 
+# Turns, roots and exponentials are not exact, so that scores which should be equal are not.
+INEXACT = {"rotate", "transh", "transg", "ntn"}
+
+
 @pytest.mark.parametrize("ties", ["optimistic", "realistic", "pessimistic"])
-@pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"rotate"}))  # its turns are not exact
+@pytest.mark.parametrize("name", sorted(FAMILIES))
 @given(seed=seeds)
 def test_ranks_agree_with_the_naive_reference(name, ties, seed):
     graph = random_graph(seed % 1000, n_entities=9, n_relations=2, size=50)
     model = coarse_model(name, graph, seed)
+    if name in INEXACT:  # then without ties
+        random = np.random.default_rng(seed)
+        model.entities[:] = random.normal(size=model.entities.shape)
     splits = [(), ("train",), ("train", "valid", "test")][seed % 3]
     ranks = rank_triples(model.scorer, graph.test, known_answers(graph, splits), threads=2)
     known = [tuple(t) for split in splits for t in graph.split(split).tolist()]

@@ -77,10 +77,11 @@ def test_backward_functions_match_finite_differences(name, side, dim, seed):
     kernels = model.family.kernels
     query_of, backward = kernels[f"{side}_query"], kernels[f"{side}_backward"]
     entity, relation = model.entities[0], model.relations[0]
-    gradient = np.random.default_rng(seed + 1).normal(size=len(entity))
+    width = model.family.query_width(len(entity))
+    gradient = np.random.default_rng(seed + 1).normal(size=width)
 
     def value(entity, relation):
-        query = np.empty_like(entity)
+        query = np.empty(width)
         query_of(entity, relation, query)
         return gradient @ query
 
@@ -99,7 +100,8 @@ def test_backward_functions_match_finite_differences(name, side, dim, seed):
 def test_gradients_of_the_form_match_finite_differences(name, dim, seed):
     model = random_model(name, dim, seed)
     kernels = model.family.kernels
-    query, entity = model.entities[:2]
+    query, entity = np.empty(model.family.query_width(model.entities.shape[1])), model.entities[1]
+    kernels["tail_query"](model.entities[0], model.relations[0], query)
     for which, at in (("query_gradient", query), ("entity_gradient", entity)):
         out = np.ones_like(at)
         kernels[which](query, entity, 0.7, out)

@@ -9,8 +9,9 @@ from bilink.data.index import known_answers
 from bilink.errors import DataError, TrainingError
 from bilink.evaluation.ranks import rank_triples, top_candidates
 from bilink.models.model import Model
+from bilink.models.readout import Readout
 from bilink.models.registry import FAMILIES
-from bilink.models.scorer import SIDES, Readout, Scorer
+from bilink.models.scorer import SIDES, Scorer
 from bilink.queries.pairs import PairSearch
 from conftest import random_graph
 
@@ -18,12 +19,27 @@ WIDTH, FORMS = 4, 3
 
 
 @kernel_function
-def weighted_squares(values, constants):
-    """Σ aᵢ xᵢ², as in TransR; the constants aᵢ are those of the query."""
-    total = 0.0
-    for i in range(values.shape[0]):
-        total += constants[i] * values[i] * values[i]
+def weighted_squares(query, entity):
+    """Σ aᵢ xᵢ²; the constants aᵢ are those of the query."""
+    total = query[0] * 0
+    for i in range(FORMS):
+        value = query[i * WIDTH] * entity[0]
+        for k in range(1, WIDTH):
+            value += query[i * WIDTH + k] * entity[k]
+        total += query[FORMS * WIDTH + i] * value * value
     return total
+
+
+class WeightedSquares(Readout):
+    def products(self, queries, candidates):
+        return [(queries[:, i * WIDTH : (i + 1) * WIDTH], candidates) for i in range(FORMS)]
+
+    def read(self, values, queries):
+        return np.einsum("kij,ik->ij", values**2, queries[:, FORMS * WIDTH :])
+
+    def sizes(self, queries, norm):
+        # Products of unit sizes are at most some tens, so that a square moves by a hundredfold.
+        return 1e3 * np.linalg.norm(queries, axis=1) * norm
 
 
 class ReadoutScorer(Scorer):
@@ -38,10 +54,11 @@ class ReadoutScorer(Scorer):
 
         self.rows = draw(n_entities, WIDTH)
         self.maps = draw(2, n_relations, FORMS, WIDTH, WIDTH)
-        parts = [(slice(i * WIDTH, (i + 1) * WIDTH), slice(0, WIDTH)) for i in range(FORMS)]
-        # Products of unit sizes are at most some tens, so that a square moves by a hundredfold.
-        readout = Readout("weighted_squares", weighted_squares, parts, lipschitz=1e3)
-        super().__init__(self.rows, readout=readout)
+        super().__init__(self.rows, WeightedSquares("weighted_squares", weighted_squares))
+
+    @property
+    def query_width(self):
+        return FORMS * (WIDTH + 1)
 
     def queries(self, side, given, relations):
         maps = self.maps[SIDES.index(side), relations]

@@ -48,7 +48,7 @@ def test_inner_products_are_the_scores_of_models_and_ensembles(runs):
 
 def test_what_is_no_inner_product_is_refused(runs):
     manhattan = bilink.train(runs[0].graph, "transe-l1", 4, epochs=1, threads=1)
-    with pytest.raises(ConfigError, match=r"no inner products \(L1\)"):
+    with pytest.raises(ConfigError, match=r"no inner products \(they are a Manhattan"):
         manhattan.vectors()
     with pytest.raises(ConfigError, match="mean of probabilities"):
         bilink.combine(runs[:2], method="platt").vectors()

@@ -85,8 +85,8 @@ def test_members_must_fit_each_other(members, tmp_path):
     with pytest.raises(RunError, match="of an ensemble, which was fitted and not trained"):
         bilink.resume(tmp_path / "both")
     manhattan = bilink.train(members[0].graph, "transe-l1", 4, epochs=1, threads=1)
-    with pytest.raises(ConfigError, match="no bilinear form"):
-        bilink.combine([*members, manhattan])
+    with pytest.raises(ConfigError, match="platt takes bilinear models only"):
+        bilink.combine([*members, manhattan], method="platt")
 
 
 def test_an_ensemble_never_overwrites_its_member(members):

@@ -143,8 +143,8 @@ def test_what_is_refused_costs_no_former_run(folder, graph, tmp_path):
     both = tmp_path / "both"
     runs = [bilink.load(folder), bilink.train(graph, "complex", 4, options=OPTIONS)]
     bilink.combine(runs, out=both)
-    with pytest.raises(ConfigError, match="cannot be a member"):
-        bilink.combine([runs[0], l1], out=both, force=True)
+    with pytest.raises(ConfigError, match="platt takes bilinear models only"):
+        bilink.combine([runs[0], l1], method="platt", out=both, force=True)
     assert len(bilink.load(both).members) == 2
     bilink.combine(runs[:1], out=both, force=True)
     assert len(bilink.load(both).members) == 1
@@ -383,3 +383,33 @@ def test_a_graph_without_validation_triples_trains_to_the_end(tmp_path):
     run = bilink.train(graph, "transe", 3, out=tmp_path / "run", options=OPTIONS)
     assert run.progress.epoch == 6
     assert bilink.load(tmp_path / "run").model.dim == 3
+
+
+@pytest.mark.parametrize("model", ["transe", "transh", "transr", "transg", "transr-reciprocal"])
+def test_training_starts_from_another_run(model, graph, tmp_path):
+    """With steps of almost no size, the scores are still those of the run that it started from."""
+    first = bilink.train(graph, "transe", 6, epochs=3, threads=1, out=tmp_path / "first")
+    still = {"epochs": 1, "learning_rate": 1e-12, "constraint": "none", "threads": 1}
+    still["start"] = str(tmp_path / "first")
+    run = bilink.train(graph, model, 6, options=still, loss="margin", init_scale=1e-9)
+    np.testing.assert_allclose(run.model.entities, first.model.entities, atol=1e-6)
+    found, wanted = run.model.score(graph.test), first.model.score(graph.test)
+    if model == "transh":  # all but what lies along the normal
+        assert (found >= wanted - 1e-5).all()
+    else:
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_a_start_that_does_not_fit_is_refused_before_anything_is_written(graph, tmp_path):
+    bilink.train(graph, "transe", 6, epochs=1, threads=1, out=tmp_path / "first")
+    start = {"start": str(tmp_path / "first"), "loss": "margin"}
+    for model, dim, wanted in (
+        ("complex", 6, "from complex of"),
+        ("transr", 5, "or transe of the"),
+    ):
+        with pytest.raises(ConfigError, match=wanted):
+            bilink.train(graph, model, dim, options=start, out=tmp_path / "second")
+    other = random_graph(seed=5)
+    with pytest.raises(ConfigError, match="another graph"):
+        bilink.train(other, "transr", 6, options=start, out=tmp_path / "second")
+    assert not (tmp_path / "second").exists()

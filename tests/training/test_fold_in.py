@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bilink
+from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES, family
 from bilink.training.fold_in import Frozen, fold_in, fold_in_gradient, relation_gradient
@@ -36,13 +37,14 @@ def test_the_loss_is_the_formula_and_its_gradient_that_of_finite_differences(nam
     random = np.random.default_rng(1)
     width = family(name).widths(3)[0]
     row = random.normal(size=width)
+    queries = family(name).query_width(width)
     data = (
-        random.normal(size=(3, width)),
+        random.normal(size=(3, queries)),
         np.array([0, 1, 1]),
         random.normal(size=3),
-        random.normal(size=(2, 4, width)),
+        random.normal(size=(2, 4, queries)),
         np.array([[0.5, -np.inf, 1, 0], [0, 0, -np.inf, 2.0]]),
-        random.normal(size=(5, width)),
+        random.normal(size=(5, queries)),
         random.normal(size=5),
         random.uniform(0, 3, 5),
     )
@@ -78,7 +80,7 @@ def test_the_loss_of_a_relation_is_the_formula_and_its_gradient_that_of_finite_d
     def naive():
         total = 0.0
         for i in range(2):  # the third question has no negatives
-            query = np.empty(width)
+            query = np.empty(family(name).query_width(width))
             kernels["tail_query" if is_tail else "head_query"](given[i], row, query)
             right = np.exp(0.7 * kernels["compare"](query, answers[i]))
             wrong = sum(
@@ -106,6 +108,15 @@ def test_old_entities_stay_and_new_ones_are_finite(name):
     assert np.isfinite(more.entities).all()
     again = fold_in(Frozen.of(model, graph), facts, 4)
     np.testing.assert_array_equal(more.entities, again.entities)
+
+
+def test_queries_too_wide_to_hold_are_refused(monkeypatch):
+    frozen = Frozen.of(random_model("transr"), random_graph())
+    facts = np.array([[12, 0, 1], [2, 1, 12]])
+    fold_in(frozen, facts, 1)
+    monkeypatch.setattr("bilink.training.fold_in.MEMORY", 300_000)
+    with pytest.raises(ConfigError, match=r"a query of TransR, dim 4, has 20 numbers"):
+        fold_in(frozen, facts, 1)
 
 
 def test_small_blocks_of_scores_change_no_more_than_rounding(monkeypatch):

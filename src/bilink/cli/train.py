@@ -35,8 +35,8 @@ def train(
         str | None,
         typer.Option(
             help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, "
-            "rotate, quate, each also with -reciprocal behind it; paths, for rules; or auto, the "
-            "best that a budget buys.",
+            "rotate, quate, transh, transr, transg, ntn, each also with -reciprocal behind it; "
+            "paths, for rules; or auto, the best that a budget buys.",
             show_default="auto; complex if options of a model are given",
         ),
     ] = None,

@@ -6,7 +6,8 @@ members' weighted queries side by side, and whose candidates are the members' ca
 With offsets, the weighted scores are log-odds, and the mixture is the mean of the members'
 probabilities instead (Krompaß and Tresp, 2015): a readout of as many forms as there are members.
 
-Members whose scores are sparse (paths) have no rows; what they say is added to the products.
+Members whose scores are sparse (paths) have no rows, and those of a readout or of a Manhattan
+distance are no products; what they say is added to the products.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,19 +17,21 @@ from typing import Any
 import numpy as np
 
 from bilink.errors import ConfigError
-from bilink.models.scorer import SIDES, Readout, Scorer, Side, mean_probability
-from bilink.paths.scorer import PathScorer, Questions
+from bilink.models.form import INNER_PRODUCT, Form
+from bilink.models.readout import MeanProbability
+from bilink.models.scorer import SIDES, Scorer, Side
+from bilink.paths.scorer import PathScorer
 
 Weights = Mapping[Side, np.ndarray]  # for each side, one row per relation, one column per member
 
 
 @dataclass(frozen=True, eq=False)
 class MixedQueries:
-    """Queries of an ensemble with sparse members."""
+    """Queries of an ensemble with members that are no products."""
 
     rows: np.ndarray  # of the members that are products
-    questions: Questions
-    weights: np.ndarray  # one row per question, one column per sparse member
+    asked: tuple[Any, ...]  # the queries of each of the others
+    weights: np.ndarray  # one row per question, one column per other member
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -45,25 +48,39 @@ class MixtureScorer(Scorer):
         if any(weights[side].shape != (shape[0], len(members)) for side in SIDES):
             raise ConfigError(f"{len(members)} members need as many weights for each relation")
         self.members, self.weights, self.offsets = tuple(members), dict(weights), offsets
-        self.sparse = {i: m for i, m in enumerate(members) if isinstance(m, PathScorer)}
-        self._dense = {i: m for i, m in enumerate(members) if i not in self.sparse}
-        none = np.zeros((members[0].n_entities, 0), dtype=np.float32)
+        self.others = {i: m for i, m in enumerate(members) if not m.is_product}
+        self._dense = {i: m for i, m in enumerate(members) if m.is_product}
+        dtype = np.result_type(*(member.dtype for member in members))
+        none = np.zeros((members[0].n_entities, 0), dtype=dtype)
         candidates = np.hstack([none, *(member.candidates for member in self._dense.values())])
-        readout = None
+        form: Form = INNER_PRODUCT
         if offsets is not None:
-            if self.sparse:
-                raise ConfigError("the method platt takes models only; leave out the paths")
+            if self.others:
+                raise ConfigError(
+                    "the method platt takes bilinear models only; leave out paths, TransE (L1) and "
+                    "models that are readouts of several forms"
+                )
             # In double precision: in single, confident answers would all be 1.
             candidates = candidates.astype(np.float64)
-            parts = [(columns, columns) for columns in self._columns()]
-            readout = Readout("mean_probability", mean_probability, parts)
+            form = MeanProbability([*self._columns()])
         nbytes = candidates.nbytes + sum(member.nbytes for member in members)
-        super().__init__(candidates, readout=readout, nbytes=nbytes)
+        super().__init__(candidates, form, nbytes)
 
     @property
     def is_product(self) -> bool:
         """Whether scores are inner products of queries and candidates."""
-        return super().is_product and not self.sparse
+        return super().is_product and not self.others
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether scores are those of products and what rules add to them."""
+        return bool(self.others) and all(isinstance(m, PathScorer) for m in self.others.values())
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory that the scores of one query take."""
+        rows = [m.row_bytes for m in self.others.values() if not isinstance(m, PathScorer)]
+        return super().row_bytes + max(rows, default=0)
 
     def _columns(self) -> Iterator[slice]:
         """The columns of each member that has rows."""
@@ -91,12 +108,12 @@ class MixtureScorer(Scorer):
             queries = member.queries(side, given, relations)  # which also checks the ids
             weight = weights[:, i].astype(self.dtype)
             np.multiply(queries, weight[:, None], out=rows[:, columns])
-        if not self.sparse:
+        if not self.others:
             return rows
-        questions = next(iter(self.sparse.values())).queries(side, given, relations)
-        return MixedQueries(rows, questions, weights[:, list(self.sparse)])
+        asked = tuple(member.queries(side, given, relations) for member in self.others.values())
+        return MixedQueries(rows, asked, weights[:, list(self.others)])
 
-    # -- with sparse members ---------------------------------------------------------------------
+    # -- with members that are no products -------------------------------------------------------
 
     def query_scores(
         self, queries: Any, out: np.ndarray | None = None, *, repeatable: bool = False
@@ -105,15 +122,21 @@ class MixtureScorer(Scorer):
         if not isinstance(queries, MixedQueries):
             return super().query_scores(queries, out, repeatable=repeatable)
         out = super().query_scores(queries.rows, out, repeatable=repeatable)
-        for member, times in zip(self.sparse.values(), queries.weights.T, strict=True):
-            member.add_scores(queries.questions, times, out)
+        parts = zip(self.others.values(), queries.asked, queries.weights.T, strict=True)
+        for member, asked, times in parts:
+            if isinstance(member, PathScorer):
+                member.add_scores(asked, times, out)
+            else:
+                found = member.query_scores(asked, repeatable=repeatable)
+                found *= times[:, None].astype(found.dtype)
+                out += found
         return out
 
     def dense_facts(self, heads: np.ndarray, relation: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows of heads and of tails whose products are the scores without what rules add."""
         queries = self.fact_queries(heads, np.full_like(heads, relation))
-        times = queries.weights[0] if len(heads) else np.zeros(len(self.sparse))
-        members = self.sparse.values()
+        times = queries.weights[0] if len(heads) else np.zeros(len(self.others))
+        members: Any = self.others.values()
         same = sum(
             time * member.frequency(relation) for time, member in zip(times, members, strict=True)
         )
@@ -123,9 +146,10 @@ class MixtureScorer(Scorer):
     def named_facts(self, heads: np.ndarray, relation: int) -> tuple[np.ndarray, np.ndarray]:
         """The pairs (place of the head, tail) that rules name, and what they add."""
         queries = self.fact_queries(heads, np.full_like(heads, relation))
+        members: Any = self.others.values()
         parts = [
-            member.named(queries.questions, times)
-            for member, times in zip(self.sparse.values(), queries.weights.T, strict=True)
+            member.named(asked, times)
+            for member, asked, times in zip(members, queries.asked, queries.weights.T, strict=True)
         ]
         if len(parts) == 1:
             return parts[0]
@@ -135,13 +159,13 @@ class MixtureScorer(Scorer):
         return pairs, np.bincount(places.ravel(), np.concatenate([said for _, said in parts]))
 
     def tolerances(self, queries: Any) -> np.ndarray:
-        """With sparse members, scores are compared as they are."""
+        """With members that are no products, scores are compared as they are."""
         if not isinstance(queries, MixedQueries):
             return super().tolerances(queries)
         return np.zeros(len(queries), dtype=self.dtype)
 
     def exact_rows(self, queries: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The rows that are compared where scores are near; with sparse members, nothing is."""
+        """The rows that are compared where scores are near; with such members, nothing is."""
         rows = queries.rows if isinstance(queries, MixedQueries) else queries
         return super().exact_rows(rows)
 
@@ -168,10 +192,6 @@ def check_members(members: Sequence[Scorer]) -> None:
     """Complain about scorers that cannot stand side by side."""
     if not members:
         raise ConfigError("an ensemble needs at least one member")
-    if not all(member.is_product or isinstance(member, PathScorer) for member in members):
-        raise ConfigError(
-            "TransE (L1) cannot be a member: it is no bilinear form; take TransE (transe) instead"
-        )
     sizes = {member.n_entities for member in members}
     if len(sizes) > 1:
         raise ConfigError(

@@ -6,7 +6,8 @@ _NAMES = {
     "form": ("Form",),
     "model": ("Model",),
     "registry": ("FAMILIES", "Family", "family"),
-    "scorer": ("Readout", "SIDES", "Scorer", "Side"),
+    "readout": ("Readout",),
+    "scorer": ("SIDES", "Scorer", "Side"),
     "storage": ("load_model", "save_model"),
 }
 __all__, __getattr__ = lazy(__name__, _NAMES)

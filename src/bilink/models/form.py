@@ -1,7 +1,7 @@
 """The form: how a query is compared with an entity, and everything that follows from it.
 
 Every model turns (head, relation) or (tail, relation) into a query and compares it with the rows of
-all entities.  There are three ways to compare:
+all entities.  Three ways to compare are here; readouts of several forms are in ``readout``.
 
 | form | score | as a matrix product |
 | --- | --- | --- |
@@ -28,11 +28,22 @@ class Form:
     is_product = True  # whether scores are a matrix product of lifted rows
     is_distance = False
     extra = 0  # how much longer lifted rows are
+    exact_name = "form"  # of what is compiled with ``exact``
 
     @property
     def kernels(self) -> dict[str, Any]:
-        """The kernel functions on single rows."""
-        return {"compare": dot, "query_gradient": add_entity, "entity_gradient": add_query}
+        """The kernel functions on single rows, and the width of a query for that of an entity."""
+        return {
+            "compare": dot,
+            "query_gradient": add_entity,
+            "entity_gradient": add_query,
+            "query_width": same_width,
+        }
+
+    @property
+    def exact(self) -> Any:
+        """The kernel function that scores a query and a candidate in double precision."""
+        return exact_score
 
     # -- the lift and its backward pass ----------------------------------------------------------
 
@@ -66,20 +77,25 @@ class Form:
         """The score of each query with the candidate in the same row."""
         return np.einsum("ij,ij->i", queries, candidates)
 
-    def largest_score(self, query_norm: float, candidate_norm: float, width: int) -> float:
-        """A bound on every |score|; infinite or NaN where a score may overflow."""
-        return query_norm * candidate_norm
+    def largest_norm(self, candidates: np.ndarray) -> float:
+        """What bounds the candidates in ``largest_score`` and ``tolerances``."""
+        return float(norms(candidates).max(initial=0))
 
-    def tolerances(
-        self, query_norms: np.ndarray, candidate_norm: float, width: int, dtype: np.dtype
-    ) -> np.ndarray:
+    def largest_score(self, queries: np.ndarray, largest: float, width: int) -> float:
+        """A bound on every |score|; infinite or NaN where a score may overflow.
+
+        ``largest`` is the largest norm of a candidate, ``width`` their width.
+        """
+        return float(norms(queries).max(initial=0)) * largest
+
+    def tolerances(self, queries: np.ndarray, largest: float, width: int) -> np.ndarray:
         """For each query, how far rounding may move two equal scores apart.
 
         A sum of n products in any order is within n·u·Σ|qₖ cₖ| of the true one, u being half of ε,
         and the sum of sizes is at most ‖q‖·‖c‖; twice that for two scores.
         """
-        sizes = query_norms * candidate_norm
-        return ((width + 4) * np.finfo(dtype).eps * sizes).astype(dtype)
+        sizes = norms(queries) * largest
+        return ((width + 4) * np.finfo(queries.dtype).eps * sizes).astype(queries.dtype)
 
 
 class SquaredDistance(Form):
@@ -104,6 +120,7 @@ class SquaredDistance(Form):
             "compare": squared_distance,
             "query_gradient": squared_distance_query_gradient,
             "entity_gradient": squared_distance_entity_gradient,
+            "query_width": same_width,
         }
 
     def centred(self, entities: np.ndarray) -> "SquaredDistance":
@@ -154,6 +171,7 @@ class ManhattanDistance(Form):
             "compare": manhattan,
             "query_gradient": manhattan_query_gradient,
             "entity_gradient": manhattan_entity_gradient,
+            "query_width": same_width,
         }
 
     def scores(self, queries: np.ndarray, candidates: np.ndarray, out: np.ndarray) -> None:
@@ -164,15 +182,13 @@ class ManhattanDistance(Form):
         """The score of each query with the candidate in the same row."""
         return -np.abs(queries - candidates).sum(axis=1)
 
-    def largest_score(self, query_norm: float, candidate_norm: float, width: int) -> float:
+    def largest_score(self, queries: np.ndarray, largest: float, width: int) -> float:
         """‖q − e‖₁ ≤ √n (‖q‖ + ‖e‖)."""
-        return (query_norm + candidate_norm) * width**0.5
+        return (float(norms(queries).max(initial=0)) + largest) * width**0.5
 
-    def tolerances(
-        self, query_norms: np.ndarray, candidate_norm: float, width: int, dtype: np.dtype
-    ) -> np.ndarray:
+    def tolerances(self, queries: np.ndarray, largest: float, width: int) -> np.ndarray:
         """Nothing: equal sums come out equal."""
-        return np.zeros(len(query_norms), dtype=dtype)
+        return np.zeros(len(queries), dtype=queries.dtype)
 
 
 def squared_norms(rows: np.ndarray) -> np.ndarray:
@@ -187,6 +203,21 @@ def norms(rows: np.ndarray) -> np.ndarray:
 
 
 # -- kernel functions on a query and an entity -----------------------------------------------------
+
+
+@kernel_function
+def same_width(width):
+    """A query is as long as an entity."""
+    return width
+
+
+@reduction
+def exact_score(query, candidate):
+    """⟨q, c⟩ in double precision: the same numbers give the same sum, wherever they stand."""
+    total = np.float64(query[0]) * np.float64(candidate[0])
+    for k in range(1, query.shape[0]):
+        total += np.float64(query[k]) * np.float64(candidate[k])
+    return total
 
 
 @reduction

@@ -66,7 +66,20 @@ def reciprocal(module: Any) -> Any:
     for name in ("export", "restore"):
         if hasattr(module, name):
             setattr(made, name, _on_both_halves(getattr(module, name)))
+    if hasattr(module, "begin"):
+        made.begin = _beginning(module.begin)
     return made
+
+
+def _beginning(begin: Any) -> Any:
+    """A translation leads to the tail, and its opposite to the head."""
+
+    def begin_both(relations: np.ndarray, translations: np.ndarray | None = None) -> None:
+        ways = (None, None) if translations is None else (translations, -translations)
+        for half, way in zip(np.split(relations, 2, axis=1), ways, strict=True):
+            begin(half, way)
+
+    return begin_both
 
 
 def _on_both_halves(change: Any) -> Any:

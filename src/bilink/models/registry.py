@@ -16,11 +16,15 @@ from bilink.models import (
     cp,
     distmult,
     hole,
+    ntn,
     quate,
     rescal,
     rotate,
     simple,
     transe,
+    transg,
+    transh,
+    transr,
 )
 from bilink.models import complex as complex_
 from bilink.models.form import Form, cube_gradient
@@ -49,6 +53,8 @@ class Family:
     # From the coordinates of training to those of files and papers, and back.
     export: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     restore: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    # Changes random initial relations in place; where a TransE is given, starts from its relations.
+    begin: Callable[..., None] | None
     _bound: dict[Callable[..., Any], Any] = field(default_factory=dict)
 
     @classmethod
@@ -71,7 +77,12 @@ class Family:
             matrix=getattr(module, "matrix", _no_matrix),
             export=getattr(module, "export", _as_they_are),
             restore=getattr(module, "restore", _as_they_are),
+            begin=getattr(module, "begin", None),
         )
+
+    def query_width(self, entity_width: int) -> int:
+        """How many numbers a query has, for entities of so many."""
+        return int(self.kernels["query_width"](entity_width))
 
     @property
     def base(self) -> str:
@@ -111,6 +122,10 @@ _MODULES = (
     analogy,
     rotate,
     quate,
+    transh,
+    transr,
+    transg,
+    ntn,
 )
 FAMILIES = {module.NAME: Family.of(module) for module in _MODULES}
 

@@ -4,22 +4,20 @@ A question is (side, given entity, relation): "which tail goes with this head?" 
 with this tail?".  It becomes a query, and the query meets all candidates at once:
 
     score of candidate c = ⟨q, c⟩                              one form: most models, mixtures
-    score of candidate c = readout(⟨q₁, c₁⟩, …, ⟨qₖ, cₖ⟩)      k forms and an element-wise function
+    score of candidate c = readout(⟨q₁, c₁⟩, …, ⟨qₖ, cₖ⟩)      several forms (``readout``)
 
 A scorer whose queries are no rows of numbers (paths, say, whose scores are sparse) overrides
 ``query_scores``.  Ranking, top-k, ensembles, pair search, explanations and serving know scorers,
 never models.
 """
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
-from bilink._jit import bind, kernel_function, named, reduction
 from bilink.errors import DataError, TrainingError
-from bilink.models.form import INNER_PRODUCT, Form, norms
+from bilink.models.form import INNER_PRODUCT, Form
 from bilink.models.registry import Family
 
 Side = Literal["head", "tail"]
@@ -29,78 +27,6 @@ _ROWS = 8192  # triples that are scored at once
 _CANDIDATES = 1024  # that are compared at once in double precision
 
 
-@reduction
-def exact_score(query, candidate):
-    """⟨q, c⟩ in double precision: the same numbers give the same sum, wherever they stand."""
-    total = np.float64(query[0]) * np.float64(candidate[0])
-    for k in range(1, query.shape[0]):
-        total += np.float64(query[k]) * np.float64(candidate[k])
-    return total
-
-
-class Readout:
-    """One score out of the values of k forms.
-
-    ``parts`` are, for each form, its columns of a query and its columns of a candidate; the columns
-    of a query behind the last part are constants.  ``function(values, constants)`` is a kernel
-    function; it changes by at most ``lipschitz`` times the largest change of a value.  With
-    ``lipschitz=0``, scores are compared as they are.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        function: Any,
-        parts: Sequence[tuple[slice, slice]],
-        lipschitz: float = 0.0,
-    ):
-        self.parts, self.lipschitz = tuple(parts), lipschitz
-        self.end = max(query.stop for query, _ in self.parts)
-        key = hashlib.sha256(repr(self.parts).encode()).hexdigest()[:8]
-        self.name = f"{name}_{key}"  # compiled code is linked by name
-        bounds = tuple((q.start, q.stop, c.start, c.stop) for q, c in self.parts)
-        count, end = len(bounds), self.end
-
-        @named(self.name)
-        def exact(query, candidate):
-            values = np.empty(count)
-            for p in range(count):
-                i, j, m, n = bounds[p]
-                values[p] = exact_score(query[i:j], candidate[m:n])
-            return function(values, query[end:])
-
-        self.exact = exact
-        self._apply = bind(_apply_readout, {"readout": function}, self.name)
-
-    def scores(self, queries: np.ndarray, candidates: np.ndarray, out: np.ndarray) -> None:
-        """out[i, j] = the score of candidate j for query i."""
-        values = np.empty((len(self.parts), *out.shape), dtype=out.dtype)
-        for value, (q, c) in zip(values, self.parts, strict=True):
-            np.matmul(queries[:, q], candidates[:, c].T, out=value)
-        self._apply(values, queries[:, self.end :], out)
-
-    def pair_scores(self, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """The score of each query with the candidate in the same row."""
-        pairs = (np.einsum("ij,ij->i", queries[:, q], candidates[:, c]) for q, c in self.parts)
-        values = np.stack([value[:, None] for value in pairs])
-        out = np.empty((len(queries), 1), dtype=queries.dtype)
-        self._apply(values, queries[:, self.end :], out)
-        return out[:, 0]
-
-
-readout: Any = None  # the placeholder that ``bind`` replaces
-
-
-def _apply_readout(values, constants, out):
-    """out[i, j] = readout(values[:, i, j], constants[i])."""
-    buffer = np.empty(values.shape[0])
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            for p in range(buffer.shape[0]):
-                buffer[p] = values[p, i, j]
-            out[i, j] = readout(buffer, constants[i])
-
-
 class Scorer:
     """Scores all entities as answers to questions.
 
@@ -108,29 +34,27 @@ class Scorer:
     numbers that is all there is to it.
     """
 
-    def __init__(
-        self,
-        candidates: np.ndarray,
-        form: Form = INNER_PRODUCT,
-        readout: Readout | None = None,
-        nbytes: int = 0,
-    ):
-        self.candidates, self.form, self.readout = candidates, form, readout
+    def __init__(self, candidates: np.ndarray, form: Form = INNER_PRODUCT, nbytes: int = 0):
+        self.candidates, self.form = candidates, form
         self.nbytes = nbytes  # what the scorer keeps beside the arrays of its models
         self.n_entities, self.width = candidates.shape
         self.dtype = candidates.dtype
-        self._largest_norm = float(norms(candidates).max(initial=0))
+        self._largest_norm = form.largest_norm(candidates)
 
     @property
     def is_product(self) -> bool:
         """Whether scores are inner products of queries and candidates."""
-        return self.readout is None and self.form.is_product
+        return self.form.is_product
+
+    @property
+    def query_width(self) -> int:
+        """How many numbers a query has."""
+        return self.width
 
     @property
     def row_bytes(self) -> int:
         """Memory that the scores of one query take."""
-        blocks = 1 if self.readout is None else 1 + len(self.readout.parts)
-        return (blocks * self.n_entities + 4 * self.width) * self.dtype.itemsize
+        return (self.n_entities + 4 * max(self.width, self.query_width)) * self.dtype.itemsize
 
     # -- what a kind of scorer defines -----------------------------------------------------------
 
@@ -181,7 +105,7 @@ class Scorer:
         self.check_finite(queries)
         if out is None:
             out = np.empty((len(queries), self.n_entities), dtype=self.dtype)
-        compare = (self.readout or self.form).scores
+        compare = self.form.scores
         if not repeatable:
             compare(queries, self.candidates, out)
             return out
@@ -206,11 +130,12 @@ class Scorer:
         triples = np.asarray(triples).reshape(-1, 3)
         check_ids(triples[:, 2], self.n_entities, "entity")
         scores = np.empty(len(triples), dtype=self.dtype)
-        pair_scores = (self.readout or self.form).pair_scores
-        for start in range(0, len(triples), _ROWS):
-            heads, relations, tails = triples[start : start + _ROWS].T
+        size = max(1, min(_ROWS, BLOCK_MEMORY // (self.query_width * self.dtype.itemsize)))
+        for start in range(0, len(triples), size):
+            heads, relations, tails = triples[start : start + size].T
             queries = self.fact_queries(heads, relations)
-            scores[start : start + _ROWS] = pair_scores(queries, self.candidates[tails])
+            found = self.form.pair_scores(queries, self.candidates[tails])
+            scores[start : start + size] = found
         if not np.isfinite(scores).all():
             raise _not_finite()
         return scores
@@ -222,28 +147,24 @@ class Scorer:
 
         Scores nearer than this are compared by ``exact`` of the rows of ``exact_rows``.
         """
-        sizes = norms(queries), self._largest_norm, self.width, self.dtype
-        if self.readout is None:
-            return self.form.tolerances(*sizes)
-        return self.form.tolerances(*sizes) * self.dtype.type(self.readout.lipschitz)
+        return self.form.tolerances(queries, self._largest_norm, self.width)
 
     @property
     def exact(self) -> Any:
         """The kernel function that scores a query and a candidate in double precision."""
-        return exact_score if self.readout is None else self.readout.exact
+        return self.form.exact
 
     @property
     def exact_name(self) -> str:
         """A name for what is compiled with ``exact``."""
-        return "form" if self.readout is None else self.readout.name
+        return self.form.exact_name
 
     def exact_rows(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of queries and candidates that ``exact`` compares."""
         return queries, self.candidates
 
     def _largest_score(self, queries: np.ndarray) -> float:
-        norm = float(norms(queries).max(initial=0))
-        return self.form.largest_score(norm, self._largest_norm, self.width)
+        return self.form.largest_score(queries, self._largest_norm, self.width)
 
 
 def _not_finite() -> TrainingError:
@@ -262,13 +183,19 @@ class ModelScorer(Scorer):
         super().__init__(candidates, form)
         self.nbytes = 0 if candidates is entities else candidates.nbytes
         self._entities, self._relations = entities, relations
+        self._query_width = family.query_width(entities.shape[1])
         self._fill_queries = family.bind(fill_queries)
+
+    @property
+    def query_width(self) -> int:
+        """How many numbers a query has."""
+        return max(self.width, self._query_width)
 
     def queries(self, side: Side, given: np.ndarray, relations: np.ndarray) -> np.ndarray:
         """One row per question "which ``side``?", given the other entity and the relation."""
         check_ids(given, len(self._entities), "entity")
         check_ids(relations, len(self._relations), "relation")
-        rows = np.empty((len(given), self._entities.shape[1]), dtype=self.dtype)
+        rows = np.empty((len(given), self._query_width), dtype=self.dtype)
         self._fill_queries(self._entities, self._relations, given, relations, side == "head", rows)
         return self.form.queries(rows)
 
@@ -285,15 +212,6 @@ def fill_queries(entities, relations, given, relation_ids, ask_head, out):
             head_query(entities[given[i]], relations[relation_ids[i]], out[i])
         else:
             tail_query(entities[given[i]], relations[relation_ids[i]], out[i])
-
-
-@kernel_function
-def mean_probability(values, constants):
-    """The mean of 1 / (1 + exp(−(value + constant))): of log-odds, the mean of probabilities."""
-    total = 0.0
-    for p in range(values.shape[0]):
-        total += 1 / (1 + np.exp(-(values[p] + constants[p])))
-    return total / values.shape[0]
 
 
 def check_ids(ids: np.ndarray, count: int, kind: str) -> None:

@@ -328,11 +328,12 @@ tail_query: Any = None
 tail_backward: Any = None
 query_gradient: Any = None
 entity_gradient: Any = None
+query_width: Any = None
 
 
 def score_gradients(entities, relations, triples, heads, relation_rows, tails):
     """The gradient of the score of triple i in its head, relation and tail: row i of each."""
-    query = np.empty(entities.shape[1], dtype=entities.dtype)
+    query = np.empty(query_width(entities.shape[1]), dtype=entities.dtype)
     gradient = np.empty_like(query)
     one = entities.dtype.type(1)
     heads[:] = 0

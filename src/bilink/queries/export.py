@@ -46,9 +46,8 @@ class Vectors:
             )
 
     def _kind(self) -> str:
-        if self.scorer.readout is not None:
-            return "a mean of probabilities"
-        return "L1" if not self.scorer.form.is_product else "rules add to them"
+        form = self.scorer.form
+        return f"they are a {form.name}" if not form.is_product else "rules add to them"
 
     @property
     def names(self) -> tuple[str, ...]:

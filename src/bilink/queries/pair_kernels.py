@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bilink._jit import kernel, kernel_function
-from bilink.models.scorer import exact_score
+from bilink.models.form import exact_score
 
 STEP = 16  # coordinates; products can be cut off after any multiple of it
 _SEGMENT = 64  # scores that are compared together, and looked at singly where one is high enough

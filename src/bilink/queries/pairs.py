@@ -115,9 +115,9 @@ class PairSearch:
         """Whether scores are a product and what rules add to it."""
         scorer = self._scorer
         weights = getattr(scorer, "weights", {})
-        has_rules = hasattr(scorer, "named_facts") and not scorer.is_product
+        has_rules = hasattr(scorer, "named_facts") and getattr(scorer, "has_rules", True)
         never_less = all((weights[side] >= 0).all() for side in weights)
-        return has_rules and scorer.readout is None and never_less and self._bytes() <= memory
+        return has_rules and scorer.form.is_product and never_less and self._bytes() <= memory
 
     def _with_rules(
         self,
@@ -219,7 +219,8 @@ class AllPairs:
         """Score some heads with all candidates."""
         scorer = self._scorer
         queries = _queries(scorer, heads, self._relation)
-        scores = scorer.query_scores(queries)
+        # Products are scored again one by one; other scores must not depend on the block.
+        scores = scorer.query_scores(queries, repeatable=not scorer.form.is_product)
         scores[:, self._others] = np.nan  # which reaches no threshold
         keep_best(
             scores,

@@ -181,11 +181,12 @@ class Job:
         With ``calibrate``, probabilities are learnt on the validation split at the end.
         """
         folder = RunFolder(out) if out is not None else None
+        begin = self._begin()
         with folder.created(force) if folder else nullcontext():
             if folder:
                 folder.begin(self.graph)
                 folder.write_config(self.config)  # last, since it makes the run valid
-            return self._train(folder, on_epoch, should_stop, calibrate)
+            return self._train(folder, on_epoch, should_stop, calibrate, begin)
 
     def run_or_read(
         self,
@@ -217,7 +218,35 @@ class Job:
     ) -> TrainedRun:
         """Go on in ``folder`` from its checkpoint, or from the start without one."""
         with folder.locked():
-            return self._train(folder, on_epoch, should_stop, calibrate)
+            begin = None if folder.checkpoint.exists() else self._begin()
+            return self._train(folder, on_epoch, should_stop, calibrate, begin)
+
+    def _begin(self) -> Callable[[Model], None] | None:
+        """What puts a model where the run of the option ``start`` has ended."""
+        path = self.config.training.start
+        if not path:
+            return None
+        run = read_trained(RunFolder(path))
+        found, wanted = run.model, family(self.config.model)
+        same = found.family is wanted
+        lifts = wanted.begin is not None and found.family.name == "transe"
+        if run.graph.fingerprint != self.config.fingerprint:
+            raise ConfigError(f"start={path} is a run of another graph")
+        if found.dim != self.config.dim or not (same or lifts):
+            other = " or transe" if wanted.begin is not None else ""
+            raise ConfigError(
+                f"start={path} is a run of {found.family.name}, dim {found.dim}; {wanted.name} of "
+                f"dim {self.config.dim} starts from {wanted.name}{other} of the same dim"
+            )
+
+        def begin(model: Model) -> None:
+            model.entities[:] = found.entities
+            if same:
+                model.relations[:] = found.relations
+            elif wanted.begin is not None:
+                wanted.begin(model.relations, found.relations)
+
+        return begin
 
     def _empty(self) -> Model:
         sizes = (len(self.graph.entities), len(self.graph.relations))
@@ -229,6 +258,7 @@ class Job:
         on_epoch: OnEpoch | None,
         should_stop: ShouldStop,
         calibrate: bool,
+        begin: Callable[[Model], None] | None,
     ) -> TrainedRun:
         history: list[dict[str, Any]] = []
         digest: str | None = None
@@ -252,6 +282,7 @@ class Job:
             checkpoint=folder.checkpoint if folder else None,
             should_stop=should_stop,
             wrap=self.wrap,
+            begin=begin,
         )
         trained = bool(history)
         if folder is not None:

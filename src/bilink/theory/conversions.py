@@ -153,11 +153,11 @@ def find_arrow(model: Model, to: str, construction: str = "tight") -> Arrow:
     kinds = ("paper", "tight", "refinement")
     if construction not in kinds:
         raise ConfigError(f"construction must be one of {', '.join(kinds)}, not {construction!r}")
-    if "transe-l1" in (source.name, target.name):
-        raise ConfigError(
-            "TransE with the Manhattan distance is no bilinear form; the theory has no arrow from "
-            "it or to it"
-        )
+    for end in (source, target):
+        if not end.form.is_product:
+            raise ConfigError(
+                f"{end.title} is no bilinear form; the theory has no arrow from it or to it"
+            )
     between = [a for a in ARROWS if (a.source, a.target) == (source.name, target.name)]
     between = [a for a in between if model.dim <= a.most]
     if not between and not {source.name, target.name} <= IN_TABLE_1:

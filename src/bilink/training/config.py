@@ -67,6 +67,10 @@ class TrainingConfig:
         "normal", "initial values: N(0, s²), U(−s, s), or uniform by Glorot's rule times s"
     )
     init_scale: float = option(0.1, "the s of the initial values", 0, above=True)
+    start: str = option(
+        "",
+        "folder of a run to start from: of the same model, or for transh, transr, transg of transe",
+    )
     validate_every: int = option(0, "epochs between validations; 0 makes about twenty of them", 0)
     validation_triples: int = option(1000, "size of the fixed validation sample; 0 for none", 0)
     patience: int = option(5, "stop after so many validations without a better MRR; 0 for never", 0)
@@ -210,7 +214,7 @@ CONFIGS = (MarginConfig, SoftmaxConfig)
 ROUNDING_PAYS = 5
 
 # The state of a run, or what its validations are compared by, depends on these.
-FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "validation_triples")
+FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "start", "validation_triples")
 
 # What version 0.1.0 called some options, and those that it had for both engines.
 _FORMER = {"questions": "queries", "together": "answers_per_query", "grain": "rounding"}

@@ -39,12 +39,14 @@ NEGATIVES = 200  # for each place where x stands: half of them seen there, half 
 RELATION_FACTS = 500  # of a new relation, at most
 ASKED = 500  # facts of others for each place, and as many of any relation and side
 STEPS = 100
+MEMORY = 4 * 10**9  # bytes that the questions about one entity may take
 _SAMPLE = 64  # facts that β is found from
 
 # Placeholders that ``bind`` replaces by a model's kernel functions.
 compare: Any = None
 entity_gradient: Any = None
 query_gradient: Any = None
+query_width: Any = None
 tail_query: Any = None
 head_query: Any = None
 tail_backward: Any = None
@@ -99,7 +101,8 @@ def relation_gradient(row, given, answers, negatives, offsets, is_tail, beta, gr
     exp(offsets[i, j]) times.
     """
     count, width = negatives.shape
-    query, back, unused = np.empty(width), np.empty(width), np.empty(width)
+    query, back = np.empty(query_width(width)), np.empty(query_width(width))
+    unused = np.empty(width)
     logits = np.empty(count)
     loss = 0.0
     for i in range(given.shape[0]):
@@ -187,7 +190,7 @@ class Frozen:
     def queries(self, rows: np.ndarray, relations: np.ndarray, tail: int) -> np.ndarray:
         """What asks for the tail, or else the head, that goes with each row and relation."""
         used, index = np.unique(relations, return_inverse=True)
-        out = np.empty((len(rows), rows.shape[1]))
+        out = np.empty((len(rows), self.model.family.query_width(rows.shape[1])))
         fill = self.model.family.bind(fill_queries)
         forms = self.model.relations[used].astype(np.float64)
         fill(rows.astype(np.float64), forms, np.arange(len(rows)), index, not tail, out)
@@ -324,6 +327,7 @@ def _place(
     mean = np.mean([frozen.mean_of(kind) for kind in kinds.tolist()], axis=0)
     if not len(others):
         return mean
+    _check_memory(frozen.model, len(kinds), len(others))
     own, totals = _own_questions(frozen, entities[others], others, relations, tails)
     negatives, offsets = _negatives(frozen, kinds.tolist(), index, others, random)
     asked = _questions_of_others(frozen, kinds.tolist(), random)
@@ -340,11 +344,24 @@ def _place(
     return minimize(loss, mean, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
 
 
+def _check_memory(model: Model, places: int, facts: int) -> None:
+    """Refuse a model whose queries are too wide to hold those of all places of an entity."""
+    width = model.family.query_width(model.entities.shape[1])
+    needed = 8 * width * (places * (NEGATIVES + ASKED) + 2 * ASKED + facts)
+    if needed > MEMORY:
+        raise ConfigError(
+            f"a query of {model.family.title}, dim {model.dim}, has {width:,} numbers, so that "
+            f"placing an entity that stands in {places:,} places would take {needed / 1e9:,.1f} "
+            "GB; train it again with the new facts, or take another model"
+        )
+
+
 def _own_questions(
     frozen: Frozen, rows: np.ndarray, others: np.ndarray, relations: np.ndarray, tails: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The query of each fact, and the logarithm of what its negatives for the row's place weigh."""
-    own, totals = np.empty((len(others), rows.shape[1])), np.full(len(others), -np.inf)
+    width = frozen.model.family.query_width(rows.shape[1])
+    own, totals = np.empty((len(others), width)), np.full(len(others), -np.inf)
     for tail, side in enumerate(SIDES):
         here = tails == tail
         own[here] = frozen.queries(rows[here], relations[here], tail)
@@ -367,6 +384,7 @@ def _negatives(
     Half are drawn from entities seen there, half from the rest, and each stands for many.
     """
     n, width = frozen.model.entities.shape
+    width = frozen.model.family.query_width(width)
     each = NEGATIVES // 2
     negatives = np.zeros((len(kinds), 2 * each, width))
     offsets = np.full((len(kinds), 2 * each), -np.inf)

@@ -42,6 +42,7 @@ def fit(
     should_stop: Callable[[], bool] = lambda: False,
     wrap: Callable[[Engine], Engine] | None = None,
     start: int = 0,
+    begin: Callable[[Model], None] | None = None,
 ) -> TrainingResult:
     """Train ``model`` in place; return the one that did best on validation, or the last one.
 
@@ -49,7 +50,8 @@ def fit(
     With ``checkpoint``, the state is written there from time to time, and where the file exists
     already, training goes on from it.  ``should_stop`` is asked after each epoch.
     ``wrap`` may add to what an engine does in an epoch.  With ``start``, the model has been trained
-    for as many epochs already, and training goes on from its present values.
+    for as many epochs already, and training goes on from its present values.  ``begin`` may change
+    random initial values.
     """
     if len(graph.train) == 0:
         raise DataError(f"graph {graph.name!r} has no training triples")
@@ -62,6 +64,8 @@ def fit(
         progress, best = _warm_start(engine, config, start), None
     else:
         initialise(model, config)
+        if begin is not None:
+            begin(model)
         progress, best = Progress(), None
     saver = _Saver(checkpoint, config.checkpoint_seconds, graph)
 
@@ -132,6 +136,8 @@ def initialise(model: Model, config: Config) -> None:
             random.random(out=array, dtype=array.dtype)
             array -= 0.5
             array *= 2 * bound
+    if model.family.begin is not None:
+        model.family.begin(model.relations)
     if isinstance(config, MarginConfig) and config.constraint != "none":
         norms = np.linalg.norm(model.entities, axis=1, keepdims=True)
         if config.constraint == "ball":

@@ -169,6 +169,7 @@ head_backward: Any = None
 compare: Any = None
 query_gradient: Any = None
 entity_gradient: Any = None
+query_width: Any = None
 
 
 def train_chunk(params, triples, order, sampling, rules, seed, totals):
@@ -184,10 +185,10 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     number = entities.dtype.type  # so that no loop is widened to double precision
     count = entities.shape[0]
     random = np.array([seed], dtype=np.uint64)
-    query = np.empty(entities.shape[1], dtype=entities.dtype)
-    gradient = np.empty_like(query)  # of the query
-    given_gradient = np.empty_like(query)
-    candidate_gradient = np.empty_like(query)
+    query = np.empty(query_width(entities.shape[1]), dtype=entities.dtype)
+    gradient = np.empty_like(query)
+    given_gradient = np.empty(entities.shape[1], dtype=entities.dtype)
+    candidate_gradient = np.empty_like(given_gradient)
     relation_gradient = np.empty(relations.shape[1], dtype=relations.dtype)
     negatives = np.empty(per_positive, dtype=np.int64)
     weights = np.empty(per_positive, dtype=entities.dtype)

@@ -36,6 +36,10 @@ _MARGIN: dict[str, dict[str, Any]] = {
     "transe": {**_MORE, "margin": 0.5, "constraint": "sphere"},
     "transe-l1": {**_MORE, "margin": 2.0},
     "rotate": {**_MORE, "margin": 2.0},
+    "transh": {**_MORE, "margin": 0.5, "constraint": "sphere"},
+    "transr": {**_MORE, "margin": 0.5, "constraint": "sphere"},
+    "transg": {**_MORE, "margin": 1.0},
+    "ntn": {**_MORE, "margin": 1.0, "regularization.relation": 1e-4},
 }
 _SOFTMAX = {
     "loss": "softmax",

@@ -188,7 +188,7 @@ def check_fit(family: Family, config: SoftmaxConfig) -> None:
     if not family.form.is_product:
         raise ConfigError(
             f"the {family.form.name} is no matrix product, so softmax training is not possible; "
-            "use loss=margin, or the model transe"
+            "use loss=margin, or a model such as transe"
         )
     if config.relation_prediction and family.form.is_distance:
         raise ConfigError(
