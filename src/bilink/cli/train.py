@@ -117,11 +117,14 @@ def train(
             complain(line)
     plan = job.plan()
     _show_plan(plan, job.config.dim, job.config.training.loss == "softmax")
+    if job.validation_triples < min(job.config.training.validation_triples, len(job.graph.valid)):
+        complain(f"validation ranks {job.validation_triples:,} triples, to save time", "dim")
     if dry_run:
         return
     out = out or Path("runs") / f"{job.graph.name}-{job.config.model}"
-    with stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
-        run = job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
+    with stop_at_signal() as should_stop, training_bar(plan.epochs) as bar:
+        hooks: Any = {"on_epoch": bar, "on_progress": bar.within, "should_stop": should_stop}
+        run = job.run(out=out, force=force, **hooks)
     _report(run)
 
 
@@ -242,8 +245,9 @@ def resume(
     folder = RunFolder(run)
     training = folder.read_config().training.with_options(settings)
     done = len(folder.read_history())
-    with stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
-        result = job.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
+    with stop_at_signal() as should_stop, training_bar(training.epochs, done) as bar:
+        hooks: Any = {"on_epoch": bar, "on_progress": bar.within, "should_stop": should_stop}
+        result = job.resume(run, options=settings, **hooks)
     if json:
         print_json({"run": str(run), "stopped": result.stopped, **vars(result.progress)})
     else:
