@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from bilink._text import counted, warn
-from bilink.data.files import NAMES, TripleTable
-from bilink.data.graph import FRACTIONS, SPLITS, Graph, distinct, triple_keys
+from bilink.data.files import NONE, CodedTable, TripleTable
+from bilink.data.graph import FRACTIONS, SPLITS, Graph, distinct, position, triple_keys
 from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError
@@ -16,7 +16,7 @@ Labels = Mapping[str, str]
 
 
 def build_graph(
-    tables: Sequence[TripleTable | None],
+    tables: Sequence[TripleTable | CodedTable | None],
     *,
     name: str,
     entity_labels: Labels | None = None,
@@ -30,8 +30,7 @@ def build_graph(
     that only false triples mention come last.
     """
     single = len(tables) == 1
-    empty = TripleTable(pl.DataFrame(schema=dict.fromkeys(NAMES, pl.String)))
-    given = [empty if table is None else table for table in tables]
+    given = [TripleTable(NONE) if table is None else table for table in tables]
     true, false = ([table.labelled(label) for table in given] for label in (1, -1))
     if set_aside := len(false[0]):
         n = counted(set_aside, "triple")
@@ -66,18 +65,35 @@ def build_graph(
     return graph
 
 
-def _encode(frames: Sequence[pl.DataFrame]) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
+def _encode(
+    parts: Sequence[pl.DataFrame | CodedTable],
+) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
     """Integer triples, and the names of entities and relations in no particular order."""
-    entities = pl.concat([f[c] for f in frames for c in ("head", "tail")]).unique()
-    relations = pl.concat([f["relation"] for f in frames]).unique()
-    entity, relation = pl.Enum(entities), pl.Enum(relations)
-    types = {"head": entity, "relation": relation, "tail": entity}
+    columns: dict[str, list[pl.Series]] = {"head": [], "relation": [], "tail": []}
+    for part in parts:
+        for name, series in columns.items():
+            series.append(_names_of(part, name))
+    entities = pl.concat([*columns["head"], *columns["tail"]]).unique()
+    relations = pl.concat(columns["relation"]).unique()
+    kinds = pl.Enum(entities), pl.Enum(relations), pl.Enum(entities)
 
-    def encode(frame: pl.DataFrame) -> np.ndarray:
-        columns = (frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items())
-        return np.column_stack([column.astype(np.int32) for column in columns])
+    def encode(i: int) -> np.ndarray:
+        found = []
+        for j, (series, kind) in enumerate(zip(columns.values(), kinds, strict=True)):
+            numbers = series[i].cast(kind).to_physical().to_numpy().astype(np.int32)
+            part = parts[i]
+            found.append(numbers[part.triples[:, j]] if isinstance(part, CodedTable) else numbers)
+        return np.column_stack(found)
 
-    return [encode(frame) for frame in frames], entities, relations
+    return [encode(i) for i in range(len(parts))], entities, relations
+
+
+def _names_of(part: pl.DataFrame | CodedTable, column: str) -> pl.Series:
+    """The names in a column; of numbered triples, those of the numbers."""
+    if isinstance(part, pl.DataFrame):
+        return part[column]
+    names = part.relations if column == "relation" else part.entities
+    return pl.Series(column, names, dtype=pl.String)
 
 
 def _renumber(
@@ -134,21 +150,22 @@ def _warn_of_splits(graph: Graph) -> None:
     for split in ("valid", "test"):
         if not len(graph.split(split)):
             warn(f"{graph.name}: there is no {split} split; `bilink data split` can make one")
-    index = known_answers(graph, SPLITS)
-    shared = len(graph.triples) - index.count
-    if shared:
+    if shared := _shared(graph):
         warn(
             f"{graph.name}: {counted(shared, 'triple stands', 'triples stand')} in more than one "
             "split and were left there, which flatters any model; see `bilink data describe`"
         )
-    false = sum(int(index.holds(triples).sum()) for triples in graph.negatives.values())
+    false = 0
+    if graph.negatives:
+        index = known_answers(graph, SPLITS)
+        false = sum(int(index.holds(triples).sum()) for triples in graph.negatives.values())
     if false:
         warn(
             f"{graph.name}: {counted(false, 'triple is', 'triples are')} labelled -1 but true in "
             "some split, and were left so"
         )
     unseen = len(graph.unseen_entities)
-    new_relations = len(graph.relations) - len(distinct(graph.train[:, 1]))
+    new_relations = len(graph.relations) - _used(graph.train[:, 1], len(graph.relations))
     for n, noun, plural in ((unseen, "entity", "entities"), (new_relations, "relation", None)):
         if n:
             warn(
@@ -157,11 +174,32 @@ def _warn_of_splits(graph: Graph) -> None:
             )
 
 
+def _shared(graph: Graph) -> int:
+    """How many triples a split has that one before it has already; none repeats within its own."""
+    sizes = len(graph.entities), len(graph.relations)
+    held_out = np.concatenate([graph.valid, graph.test])
+    wanted = np.zeros(sizes[0], dtype=bool)
+    wanted[held_out[:, 0]] = True
+    keys = distinct(triple_keys(held_out, *sizes))
+    facts = triple_keys(graph.train[wanted[graph.train[:, 0]]], *sizes)
+    in_train = np.count_nonzero(position(keys, facts) >= 0)
+    return len(held_out) - len(keys) + int(in_train)
+
+
+def _used(ids: np.ndarray, n: int) -> int:
+    """How many of the ids 0..n-1 occur."""
+    used = np.zeros(n, dtype=bool)
+    used[ids] = True
+    return int(np.count_nonzero(used))
+
+
 def _warn_of_swapped_columns(graph: Graph) -> None:
     """Warn where the second column looks like one of entities."""
-    heads, tails = (len(distinct(graph.triples[:, column])) for column in (0, 2))
+    triples = graph.triples
+    heads, tails = (_used(triples[:, column], len(graph.entities)) for column in (0, 2))
     n, fewest = len(graph.relations), min(heads, tails)
-    shared = len(set(graph.relations.names).intersection(graph.entities.names))
+    names = set(graph.relations.names) if n > 1.5 * fewest else set()
+    shared = len(names.intersection(graph.entities.names)) if names else 0
     if n > max(100, 5 * fewest) or (n > 1.5 * fewest and shared > n / 2):
         warn(
             f"{graph.name}: {n:,} relations but only {heads:,} heads and {tails:,} tails; if the "
