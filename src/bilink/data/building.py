@@ -52,8 +52,8 @@ def build_graph(
     parts, entities, relations = _renumber(parts, entities, relations)
     graph = Graph(
         name,
-        Vocabulary("entity", tuple(entities.to_list()), _only(entities, entity_labels)),
-        Vocabulary("relation", tuple(relations.to_list()), _only(relations, relation_labels)),
+        Vocabulary("entity", tuple(entities), _only(entities, entity_labels)),
+        Vocabulary("relation", tuple(relations), _only(relations, relation_labels)),
         train=parts[0],
         valid=parts[1],
         test=parts[2],
@@ -67,52 +67,93 @@ def build_graph(
 
 def _encode(
     parts: Sequence[pl.DataFrame | CodedTable],
-) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
-    """Integer triples, and the names of entities and relations in no particular order."""
-    columns: dict[str, list[pl.Series]] = {"head": [], "relation": [], "tail": []}
-    for part in parts:
-        for name, series in columns.items():
-            series.append(_names_of(part, name))
-    entities = pl.concat([*columns["head"], *columns["tail"]]).unique()
-    relations = pl.concat(columns["relation"]).unique()
-    kinds = pl.Enum(entities), pl.Enum(relations), pl.Enum(entities)
-
-    def encode(i: int) -> np.ndarray:
-        found = []
-        for j, (series, kind) in enumerate(zip(columns.values(), kinds, strict=True)):
-            numbers = series[i].cast(kind).to_physical().to_numpy().astype(np.int32)
-            part = parts[i]
-            found.append(numbers[part.triples[:, j]] if isinstance(part, CodedTable) else numbers)
-        return np.column_stack(found)
-
-    return [encode(i) for i in range(len(parts))], entities, relations
+) -> tuple[list[np.ndarray], list[str], list[str]]:
+    """Integer triples, and the names of entities and relations in any order."""
+    if any(isinstance(part, CodedTable) for part in parts):
+        coded = [part if isinstance(part, CodedTable) else _coded([part]) for part in parts]
+        entities, of_entity = _merged([table.entities for table in coded])
+        relations, of_relation = _merged([table.relations for table in coded])
+        maps = zip(coded, of_entity, of_relation, strict=True)
+        triples = [_mapped(table.triples, e, r) for table, e, r in maps]
+        return triples, entities, relations
+    frames = [part for part in parts if isinstance(part, pl.DataFrame)]
+    together = _coded(frames)
+    bounds = np.cumsum([len(frame) for frame in frames])[:-1]
+    return np.split(together.triples, bounds), together.entities, together.relations
 
 
-def _names_of(part: pl.DataFrame | CodedTable, column: str) -> pl.Series:
-    """The names in a column; of numbered triples, those of the numbers."""
-    if isinstance(part, pl.DataFrame):
-        return part[column]
-    names = part.relations if column == "relation" else part.entities
-    return pl.Series(column, names, dtype=pl.String)
+def _coded(frames: Sequence[pl.DataFrame]) -> CodedTable:
+    """The triples of some tables of names, one after the other."""
+    entities = pl.concat([f[c] for f in frames for c in ("head", "tail")]).unique()
+    relations = pl.concat([f["relation"] for f in frames]).unique()
+    entity, relation = pl.Enum(entities), pl.Enum(relations)
+    types = {"head": entity, "relation": relation, "tail": entity}
+
+    def encode(frame: pl.DataFrame) -> np.ndarray:
+        columns = (frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items())
+        return np.column_stack([column.astype(np.int32) for column in columns])
+
+    triples = np.concatenate([encode(frame) for frame in frames])
+    return CodedTable(triples, entities.to_list(), relations.to_list())
+
+
+def _merged(lists: Sequence[list[str]]) -> tuple[list[str], list[np.ndarray | None]]:
+    """The names of several lists, each once, and the place of each list's names among them.
+
+    The longest list is the start of all names, and keeps its numbers: it has no places (None).
+    """
+    longest = max(range(len(lists)), key=lambda i: len(lists[i]))
+    names = list(lists[longest])
+    others = (name for i, some in enumerate(lists) if i != longest for name in some)
+    places = dict.fromkeys(others, -1)
+    for i, name in enumerate(names):
+        if name in places:
+            places[name] = i
+    for name, place in places.items():
+        if place < 0:
+            places[name] = len(names)
+            names.append(name)
+    found: list[np.ndarray | None] = [None] * len(lists)
+    for i, some in enumerate(lists):
+        if i != longest:
+            found[i] = np.array([places[name] for name in some], dtype=np.int32)
+    return names, found
+
+
+def _mapped(
+    triples: np.ndarray, entities: np.ndarray | None, relations: np.ndarray | None
+) -> np.ndarray:
+    """Triples with other numbers; None for the numbers that they have."""
+    if entities is None and relations is None:
+        return triples
+    columns = [
+        triples[:, i] if new is None else new[triples[:, i]]
+        for i, new in enumerate((entities, relations, entities))
+    ]
+    return np.column_stack(columns)
 
 
 def _renumber(
-    parts: list[np.ndarray], entities: pl.Series, relations: pl.Series
-) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
+    parts: list[np.ndarray], entities: list[str], relations: list[str]
+) -> tuple[list[np.ndarray], list[str], list[str]]:
     """Ids in the order of first appearance."""
     triples = np.concatenate(parts)
-    tables = []
+    tables: list[np.ndarray | None] = []
+    found: list[list[str]] = []
     for columns, names in (([0, 2], entities), ([1], relations)):
         order = np.argsort(first_places(triples[:, columns].ravel(), len(names)))
+        numbers = np.arange(len(order), dtype=np.int32)
+        if (order == numbers).all():  # as they are
+            tables.append(None)
+            found.append(names)
+            continue
         new = np.empty(len(order), dtype=np.int32)
-        new[order] = np.arange(len(order), dtype=np.int32)
-        tables.append((new, names.gather(order)))
-    (new_entity, entities), (new_relation, relations) = tables
-    renumbered = [
-        np.column_stack([new_entity[part[:, 0]], new_relation[part[:, 1]], new_entity[part[:, 2]]])
-        for part in parts
-    ]
-    return renumbered, entities, relations
+        new[order] = numbers
+        tables.append(new)
+        found.append([names[i] for i in order.tolist()])
+    del triples
+    new_entity, new_relation = tables
+    return [_mapped(part, new_entity, new_relation) for part in parts], found[0], found[1]
 
 
 def check_size(n_entities: int, n_relations: int, name: str) -> None:
@@ -139,7 +180,7 @@ def _without_repetitions(
     return triples[np.sort(np.unique(keys, return_index=True)[1])]
 
 
-def _only(names: pl.Series, labels: Labels | None) -> dict[str, str]:
+def _only(names: Sequence[str], labels: Labels | None) -> dict[str, str]:
     if not labels:
         return {}
     return {name: labels[name] for name in names if name in labels}
