@@ -1,11 +1,13 @@
 """Validation takes a bounded share of the time: of a large graph, fewer triples."""
 
+import pytest
 from typer.testing import CliRunner
 
 import bilink
 from bilink.cli import app
 from bilink.data.loading import write_graph_files
-from bilink.runs import job
+from bilink.errors import DataWarning
+from bilink.runs import job, run
 from bilink.runs.job import prepare, validation_size
 from conftest import random_graph
 
@@ -68,3 +70,14 @@ def test_the_command_says_how_many_triples_are_ranked(monkeypatch, tmp_path):
     assert "validation ranks 110 triples" in CliRunner().invoke(app, call).stderr
     monkeypatch.undo()
     assert "validation ranks" not in CliRunner().invoke(app, call).stderr
+
+
+def test_probabilities_are_left_out_where_they_take_long(monkeypatch, tmp_path):
+    made = prepare("atlas", "complex", 4, {"epochs": 1})
+    assert made.run(out=tmp_path / "small").calibration is not None
+    monkeypatch.setattr(run, "CALIBRATION_PRODUCTS", 1e6)
+    with pytest.warns(DataWarning, match="left out: bilink calibrate"):
+        large = made.run(out=tmp_path / "large")
+    assert large.calibration is None
+    large.calibrate()  # as long as it takes
+    assert bilink.load(tmp_path / "large").calibration is not None
