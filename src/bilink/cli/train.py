@@ -290,7 +290,7 @@ def _report(run: Any) -> None:
         epoch = run.progress.epoch
         say(f"interrupted after epoch {epoch}; go on with: bilink resume {run.path}")
         raise typer.Exit(130)
-    seconds = sum(record["seconds"] for record in run.history)
+    seconds = sum(record["seconds"] for record in run.history) or run.progress.seconds
     say(f"{run.stopped} ({_minutes(seconds)} of training)")
     say(f"the run is in {run.path}\nnext: bilink evaluate {run.path}")
 
