@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bilink.data.graph import COLUMNS, SPLITS
-from bilink.data.index import known_answers
+from bilink.data.index import answers_of, known_answers
 from conftest import random_graph
 
 splits = st.lists(st.sampled_from(SPLITS), unique=True)
@@ -64,3 +64,16 @@ def test_a_side_is_head_or_tail():
     assert list(index) == ["head", "tail"]
     with pytest.raises(KeyError):
         index["relation"]
+
+
+@given(seed=st.integers(0, 10_000), chosen=splits, part=st.sampled_from(SPLITS))
+def test_the_answers_of_some_queries_are_those_of_the_whole_index(seed, chosen, part):
+    graph = random_graph(seed)
+    asked = graph.split(part)[::3]
+    whole, some = known_answers(graph, chosen), answers_of(graph, chosen, asked)
+    for side, (given_column, _) in COLUMNS.items():
+        queries = {(int(row[given_column]), int(row[1])) for row in asked}
+        answers = [whole[side].of_query(*query).tolist() for query in sorted(queries)]
+        for query, wanted in zip(sorted(queries), answers, strict=True):
+            assert some[side].of_query(*query).tolist() == wanted
+        assert len(some[side].answers) == sum(map(len, answers))  # and no others

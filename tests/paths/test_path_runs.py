@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import bilink
 from bilink.cli import app
 from bilink.errors import ConfigError, RunError
+from bilink.runs import paths
 from bilink.runs.paths import PathRun, preview_paths
 
 OPTIONS = {"length": 2}
@@ -162,3 +163,14 @@ def test_bad_options_on_the_command_line(words, sentence, tmp_path):
     assert isinstance(done.exception, ConfigError)
     assert sentence in str(done.exception)
     assert not np.any(list(tmp_path.iterdir()))
+
+
+def test_the_preview_of_a_large_graph_counts_single_steps_and_says_so(atlas, monkeypatch):
+    wanted = preview_paths(atlas)
+    monkeypatch.setattr(paths, "_TWO_STEPS", 10)
+    found = preview_paths(atlas)
+    assert (wanted.length, found.length) == (2, 1)
+    assert found.given_away == wanted.given_away  # by paths of one step
+    assert 0 < found.paths < wanted.paths
+    assert (found.triples, found.mrr, found.hits10) == (0, None, None)
+    assert found.sentences()[0].startswith("paths of one step only, not ranked")

@@ -4,6 +4,7 @@ import csv
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from rich.text import Text
 from bilink._plot import check_matplotlib
 from bilink._text import json_text, printable
 from bilink.errors import ConfigError, RunError
+
+MINUTE = 60.0
 
 console = Console()
 error_console = Console(stderr=True)
@@ -145,36 +148,62 @@ def progress_bar(description: str, total: int) -> Iterator[Callable[[int], None]
         yield lambda n: bar.advance(task, n)
 
 
-@contextmanager
-def training_bar(
-    epochs: int, done: int = 0, lines: bool = True
-) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar of epochs with loss, violations, speed and validation; yields ``on_epoch``.
+class TrainingBar:
+    """Shows the epochs of training; its call is ``on_epoch``, ``within`` is ``on_progress``.
 
-    Where standard error is no terminal, each validation gets a line instead, or with
-    ``lines=False`` nothing.
+    Where standard error is no terminal, each validation gets a line, and so does each minute of an
+    epoch; with ``lines=False``, nothing does.
     """
-    if not error_console.is_terminal:
-        yield (
-            lambda record: (
-                complain(_state(record)) if lines and "validation_mrr" in record else None
+
+    def __init__(self, epochs: int, done: int, bar: Progress | None, lines: bool = True):
+        self._done, self._bar, self._lines, self._mrr = done, bar, lines, 0.0
+        self._next = time.monotonic() + MINUTE
+        self._state = "compiling"
+        if bar is not None:
+            self._task = bar.add_task(
+                "", total=epochs, completed=done, state=self._state, epoch=done
             )
-        )
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        """An epoch is done."""
+        self._done, self._next = record["epoch"], time.monotonic() + MINUTE
+        if self._bar is None:
+            if self._lines and "validation_mrr" in record:
+                complain(_state(record))
+            return
+        if "epochs" in record:  # which differ from model to model
+            self._bar.update(self._task, total=record["epochs"])
+        self._mrr = record.get("validation_mrr", self._mrr)
+        state = _state({**record, "validation_mrr": self._mrr} if self._mrr else record)
+        self._state = state.partition(": ")[2]
+        self._show(self._done, self._state)
+
+    def within(self, what: str, share: float) -> None:
+        """So much of an epoch, or of the validation after it, is done."""
+        training = what == "training"
+        if self._bar is not None:
+            # Validation is no part of an epoch, so that the bar stands still.
+            state = f"{share:.0%} of the epoch" if training else f"{what} {share:.0%}"
+            self._show(self._done + (share if training else 1.0), state)
+        elif self._lines and time.monotonic() >= self._next:
+            self._next = time.monotonic() + MINUTE
+            complain(f"epoch {self._done + 1}: {what}, {share:.0%}", "dim")
+
+    def _show(self, completed: float, state: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=completed, state=state, epoch=self._done)
+
+
+@contextmanager
+def training_bar(epochs: int, done: int = 0, lines: bool = True) -> Iterator[TrainingBar]:
+    """A bar of epochs with loss, violations, speed and validation."""
+    if not error_console.is_terminal:
+        yield TrainingBar(epochs, done, None, lines)
         return
-    texts = "epoch {task.completed}/{task.total}", "{task.fields[state]}"
+    texts = "epoch {task.fields[epoch]}/{task.total}", "{task.fields[state]}"
     columns = (texts[0], BarColumn(20), texts[1], TimeRemainingColumn())
     with Progress(*columns, console=error_console, transient=True) as bar:
-        task = bar.add_task("", total=epochs, completed=done, state="compiling")
-        mrr = 0.0
-
-        def on_epoch(record: dict[str, Any]) -> None:
-            nonlocal mrr
-            mrr = record.get("validation_mrr", mrr)
-            state = _state({**record, "validation_mrr": mrr} if mrr else record)
-            total = record.get("epochs", epochs)
-            bar.update(task, completed=record["epoch"], total=total, state=state.partition(": ")[2])
-
-        yield on_epoch
+        yield TrainingBar(epochs, done, bar)
 
 
 def _state(record: dict[str, Any]) -> str:
@@ -208,7 +237,7 @@ def show_bytes(n: float) -> str:
 
 @contextmanager
 def stop_at_signal() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C end training after the current epoch, and the second at once."""
+    """Let the first Ctrl-C end training soon, with its state kept, and the second at once."""
     asked = False
 
     def handler(number: int, frame: Any) -> None:
@@ -217,7 +246,7 @@ def stop_at_signal() -> Iterator[Callable[[], bool]]:
             os._exit(130)  # the files on disk are complete at any moment
         asked = True
         # Not by ``complain``: the signal may have come in the middle of another line.
-        os.write(2, b"stopping after this epoch; press Ctrl-C again to stop at once\n")
+        os.write(2, b"stopping, and keeping what is done; press Ctrl-C again to stop at once\n")
 
     before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
     try:

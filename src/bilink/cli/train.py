@@ -131,11 +131,14 @@ def train(
             job = tuned(job, given, complain, should_stop)
     plan = job.plan()
     _show_plan(plan, job.config.dim, job.config.training.loss == "softmax")
+    if job.validation_triples < min(job.config.training.validation_triples, len(job.graph.valid)):
+        complain(f"validation ranks {job.validation_triples:,} triples, to save time", "dim")
     if dry_run:
         return
     out = out or Path("runs") / f"{job.graph.name}-{job.config.model}"
-    with stop_at_signal() as should_stop, training_bar(plan.epochs) as on_epoch:
-        run = job.run(out=out, force=force, on_epoch=on_epoch, should_stop=should_stop)
+    with stop_at_signal() as should_stop, training_bar(plan.epochs) as bar:
+        hooks: Any = {"on_epoch": bar, "on_progress": bar.within, "should_stop": should_stop}
+        run = job.run(out=out, force=force, **hooks)
     _report(run)
 
 
@@ -258,8 +261,9 @@ def resume(
     folder = RunFolder(run)
     training = folder.read_config().training.with_options(settings)
     done = len(folder.read_history())
-    with stop_at_signal() as should_stop, training_bar(training.epochs, done) as on_epoch:
-        result = job.resume(run, options=settings, on_epoch=on_epoch, should_stop=should_stop)
+    with stop_at_signal() as should_stop, training_bar(training.epochs, done) as bar:
+        hooks: Any = {"on_epoch": bar, "on_progress": bar.within, "should_stop": should_stop}
+        result = job.resume(run, options=settings, **hooks)
     if json:
         print_json({"run": str(run), "stopped": result.stopped, **vars(result.progress)})
     else:
@@ -302,6 +306,6 @@ def _report(run: Any) -> None:
         epoch = run.progress.epoch
         say(f"interrupted after epoch {epoch}; go on with: bilink resume {run.path}")
         raise typer.Exit(130)
-    seconds = sum(record["seconds"] for record in run.history)
+    seconds = sum(record["seconds"] for record in run.history) or run.progress.seconds
     say(f"{run.stopped} ({duration(seconds)} of training)")
     say(f"the run is in {run.path}\nnext: bilink evaluate {run.path}")

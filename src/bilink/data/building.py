@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from bilink._text import counted, warn
-from bilink.data.files import NAMES, TripleTable
-from bilink.data.graph import FRACTIONS, SPLITS, Graph, distinct, triple_keys
+from bilink.data.files import NONE, CodedTable, TripleTable
+from bilink.data.graph import FRACTIONS, SPLITS, Graph, distinct, position, triple_keys
 from bilink.data.index import known_answers
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError
@@ -16,7 +16,7 @@ Labels = Mapping[str, str]
 
 
 def build_graph(
-    tables: Sequence[TripleTable | None],
+    tables: Sequence[TripleTable | CodedTable | None],
     *,
     name: str,
     entity_labels: Labels | None = None,
@@ -30,8 +30,7 @@ def build_graph(
     that only false triples mention come last.
     """
     single = len(tables) == 1
-    empty = TripleTable(pl.DataFrame(schema=dict.fromkeys(NAMES, pl.String)))
-    given = [empty if table is None else table for table in tables]
+    given = [TripleTable(NONE) if table is None else table for table in tables]
     true, false = ([table.labelled(label) for table in given] for label in (1, -1))
     if set_aside := len(false[0]):
         n = counted(set_aside, "triple")
@@ -53,8 +52,8 @@ def build_graph(
     parts, entities, relations = _renumber(parts, entities, relations)
     graph = Graph(
         name,
-        Vocabulary("entity", tuple(entities.to_list()), _only(entities, entity_labels)),
-        Vocabulary("relation", tuple(relations.to_list()), _only(relations, relation_labels)),
+        Vocabulary("entity", tuple(entities), _only(entities, entity_labels)),
+        Vocabulary("relation", tuple(relations), _only(relations, relation_labels)),
         train=parts[0],
         valid=parts[1],
         test=parts[2],
@@ -66,8 +65,25 @@ def build_graph(
     return graph
 
 
-def _encode(frames: Sequence[pl.DataFrame]) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
-    """Integer triples, and the names of entities and relations in no particular order."""
+def _encode(
+    parts: Sequence[pl.DataFrame | CodedTable],
+) -> tuple[list[np.ndarray], list[str], list[str]]:
+    """Integer triples, and the names of entities and relations in any order."""
+    if any(isinstance(part, CodedTable) for part in parts):
+        coded = [part if isinstance(part, CodedTable) else _coded([part]) for part in parts]
+        entities, of_entity = _merged([table.entities for table in coded])
+        relations, of_relation = _merged([table.relations for table in coded])
+        maps = zip(coded, of_entity, of_relation, strict=True)
+        triples = [_mapped(table.triples, e, r) for table, e, r in maps]
+        return triples, entities, relations
+    frames = [part for part in parts if isinstance(part, pl.DataFrame)]
+    together = _coded(frames)
+    bounds = np.cumsum([len(frame) for frame in frames])[:-1]
+    return np.split(together.triples, bounds), together.entities, together.relations
+
+
+def _coded(frames: Sequence[pl.DataFrame]) -> CodedTable:
+    """The triples of some tables of names, one after the other."""
     entities = pl.concat([f[c] for f in frames for c in ("head", "tail")]).unique()
     relations = pl.concat([f["relation"] for f in frames]).unique()
     entity, relation = pl.Enum(entities), pl.Enum(relations)
@@ -77,26 +93,67 @@ def _encode(frames: Sequence[pl.DataFrame]) -> tuple[list[np.ndarray], pl.Series
         columns = (frame[c].cast(kind).to_physical().to_numpy() for c, kind in types.items())
         return np.column_stack([column.astype(np.int32) for column in columns])
 
-    return [encode(frame) for frame in frames], entities, relations
+    triples = np.concatenate([encode(frame) for frame in frames])
+    return CodedTable(triples, entities.to_list(), relations.to_list())
+
+
+def _merged(lists: Sequence[list[str]]) -> tuple[list[str], list[np.ndarray | None]]:
+    """The names of several lists, each once, and the place of each list's names among them.
+
+    The longest list is the start of all names, and keeps its numbers: it has no places (None).
+    """
+    longest = max(range(len(lists)), key=lambda i: len(lists[i]))
+    names = list(lists[longest])
+    others = (name for i, some in enumerate(lists) if i != longest for name in some)
+    places = dict.fromkeys(others, -1)
+    for i, name in enumerate(names):
+        if name in places:
+            places[name] = i
+    for name, place in places.items():
+        if place < 0:
+            places[name] = len(names)
+            names.append(name)
+    found: list[np.ndarray | None] = [None] * len(lists)
+    for i, some in enumerate(lists):
+        if i != longest:
+            found[i] = np.array([places[name] for name in some], dtype=np.int32)
+    return names, found
+
+
+def _mapped(
+    triples: np.ndarray, entities: np.ndarray | None, relations: np.ndarray | None
+) -> np.ndarray:
+    """Triples with other numbers; None for the numbers that they have."""
+    if entities is None and relations is None:
+        return triples
+    columns = [
+        triples[:, i] if new is None else new[triples[:, i]]
+        for i, new in enumerate((entities, relations, entities))
+    ]
+    return np.column_stack(columns)
 
 
 def _renumber(
-    parts: list[np.ndarray], entities: pl.Series, relations: pl.Series
-) -> tuple[list[np.ndarray], pl.Series, pl.Series]:
+    parts: list[np.ndarray], entities: list[str], relations: list[str]
+) -> tuple[list[np.ndarray], list[str], list[str]]:
     """Ids in the order of first appearance."""
     triples = np.concatenate(parts)
-    tables = []
+    tables: list[np.ndarray | None] = []
+    found: list[list[str]] = []
     for columns, names in (([0, 2], entities), ([1], relations)):
         order = np.argsort(first_places(triples[:, columns].ravel(), len(names)))
+        numbers = np.arange(len(order), dtype=np.int32)
+        if (order == numbers).all():  # as they are
+            tables.append(None)
+            found.append(names)
+            continue
         new = np.empty(len(order), dtype=np.int32)
-        new[order] = np.arange(len(order), dtype=np.int32)
-        tables.append((new, names.gather(order)))
-    (new_entity, entities), (new_relation, relations) = tables
-    renumbered = [
-        np.column_stack([new_entity[part[:, 0]], new_relation[part[:, 1]], new_entity[part[:, 2]]])
-        for part in parts
-    ]
-    return renumbered, entities, relations
+        new[order] = numbers
+        tables.append(new)
+        found.append([names[i] for i in order.tolist()])
+    del triples
+    new_entity, new_relation = tables
+    return [_mapped(part, new_entity, new_relation) for part in parts], found[0], found[1]
 
 
 def check_size(n_entities: int, n_relations: int, name: str) -> None:
@@ -123,7 +180,7 @@ def _without_repetitions(
     return triples[np.sort(np.unique(keys, return_index=True)[1])]
 
 
-def _only(names: pl.Series, labels: Labels | None) -> dict[str, str]:
+def _only(names: Sequence[str], labels: Labels | None) -> dict[str, str]:
     if not labels:
         return {}
     return {name: labels[name] for name in names if name in labels}
@@ -134,21 +191,22 @@ def _warn_of_splits(graph: Graph) -> None:
     for split in ("valid", "test"):
         if not len(graph.split(split)):
             warn(f"{graph.name}: there is no {split} split; `bilink data split` can make one")
-    index = known_answers(graph, SPLITS)
-    shared = len(graph.triples) - index.count
-    if shared:
+    if shared := _shared(graph):
         warn(
             f"{graph.name}: {counted(shared, 'triple stands', 'triples stand')} in more than one "
             "split and were left there, which flatters any model; see `bilink data describe`"
         )
-    false = sum(int(index.holds(triples).sum()) for triples in graph.negatives.values())
+    false = 0
+    if graph.negatives:
+        index = known_answers(graph, SPLITS)
+        false = sum(int(index.holds(triples).sum()) for triples in graph.negatives.values())
     if false:
         warn(
             f"{graph.name}: {counted(false, 'triple is', 'triples are')} labelled -1 but true in "
             "some split, and were left so"
         )
     unseen = len(graph.unseen_entities)
-    new_relations = len(graph.relations) - len(distinct(graph.train[:, 1]))
+    new_relations = len(graph.relations) - _used(graph.train[:, 1], len(graph.relations))
     for n, noun, plural in ((unseen, "entity", "entities"), (new_relations, "relation", None)):
         if n:
             warn(
@@ -157,11 +215,32 @@ def _warn_of_splits(graph: Graph) -> None:
             )
 
 
+def _shared(graph: Graph) -> int:
+    """How many triples a split has that one before it has already; none repeats within its own."""
+    sizes = len(graph.entities), len(graph.relations)
+    held_out = np.concatenate([graph.valid, graph.test])
+    wanted = np.zeros(sizes[0], dtype=bool)
+    wanted[held_out[:, 0]] = True
+    keys = distinct(triple_keys(held_out, *sizes))
+    facts = triple_keys(graph.train[wanted[graph.train[:, 0]]], *sizes)
+    in_train = np.count_nonzero(position(keys, facts) >= 0)
+    return len(held_out) - len(keys) + int(in_train)
+
+
+def _used(ids: np.ndarray, n: int) -> int:
+    """How many of the ids 0..n-1 occur."""
+    used = np.zeros(n, dtype=bool)
+    used[ids] = True
+    return int(np.count_nonzero(used))
+
+
 def _warn_of_swapped_columns(graph: Graph) -> None:
     """Warn where the second column looks like one of entities."""
-    heads, tails = (len(distinct(graph.triples[:, column])) for column in (0, 2))
+    triples = graph.triples
+    heads, tails = (_used(triples[:, column], len(graph.entities)) for column in (0, 2))
     n, fewest = len(graph.relations), min(heads, tails)
-    shared = len(set(graph.relations.names).intersection(graph.entities.names))
+    names = set(graph.relations.names) if n > 1.5 * fewest else set()
+    shared = len(names.intersection(graph.entities.names)) if names else 0
     if n > max(100, 5 * fewest) or (n > 1.5 * fewest and shared > n / 2):
         warn(
             f"{graph.name}: {n:,} relations but only {heads:,} heads and {tails:,} tails; if the "

@@ -24,6 +24,9 @@ from bilink.data.text import (
 from bilink.errors import DataError
 
 NAMES = ("head", "relation", "tail")
+NONE = pl.DataFrame(schema=dict.fromkeys(NAMES, pl.String))
+_PARQUET = ("parquet", "pq")
+LARGE = 1 << 25  # bytes from which a text is large
 _CELL = 16  # bytes of a cell of a data frame, however often its text is repeated
 
 
@@ -44,6 +47,22 @@ class TripleTable:
         return self.frame.filter(self.labels == label)
 
 
+@dataclass(frozen=True, eq=False)
+class CodedTable:
+    """The triples of one large text as numbers, all of them true, and the names of the numbers."""
+
+    triples: np.ndarray  # int32
+    entities: list[str]
+    relations: list[str]
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    def labelled(self, label: int) -> "CodedTable | pl.DataFrame":
+        """The triples with this label."""
+        return self if label > 0 else NONE
+
+
 def read_triples(
     path: str | Path,
     *,
@@ -57,19 +76,43 @@ def read_triples(
     "_" for a column to pass over); ``separator`` is "tab", "comma", "semicolon", "space" or one
     character; ``header`` says whether the first line holds names of columns.
     """
-    path = Path(path)
-    kind = path.name.casefold().removesuffix(".gz").rpartition(".")[2]
-    if kind in ("parquet", "pq"):
+    path, kind = Path(path), _kind(path)
+    if kind in _PARQUET:
         return _read_parquet(path, columns)
     if f".{kind}" in RDF_ENDINGS:
         return TripleTable(read_rdf(path, f".{kind}", NAMES))
-    return _read_table(path, columns, separator, header)
+    return _read_table(path, read_text(path), columns, separator, header)
+
+
+def read_table(
+    path: str | Path,
+    *,
+    columns: str | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+) -> TripleTable | CodedTable:
+    """As ``read_triples``, but the names of a large text are numbered while it is read."""
+    path = Path(path)
+    if _kind(path) in _PARQUET or f".{_kind(path)}" in RDF_ENDINGS:
+        return read_triples(path, columns=columns)
+    data = read_text(path)
+    if len(data) >= LARGE:
+        from bilink.data.coding import code  # which needs a compiler
+
+        layout = detect(data, columns, separator, header)
+        coded = code(data, layout, path) if layout is not None else None
+        if coded is not None:
+            return CodedTable(*coded)
+    return _read_table(path, data, columns, separator, header)
+
+
+def _kind(path: str | Path) -> str:
+    return Path(path).name.casefold().removesuffix(".gz").rpartition(".")[2]
 
 
 def _read_table(
-    path: Path, columns: str | None, separator: str | None, header: bool | None
+    path: Path, data: bytes, columns: str | None, separator: str | None, header: bool | None
 ) -> TripleTable:
-    data = read_text(path)
     layout = detect(data, columns, separator, header)
     if layout is None:
         start = len(data) - len(data.lstrip(b"\n"))

@@ -5,6 +5,7 @@ back into names, so that a graph is the same graph whatever files it is from.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import polars as pl
 
 from bilink._files import UNFINISHED
 from bilink._text import shortened, warn
-from bilink.data.files import NAMES, TripleTable, read_triples
+from bilink.data.files import NAMES, CodedTable, TripleTable, read_table
 from bilink.data.graph import SPLITS, Split
 from bilink.data.text import Layout, TextTable, read_pairs, read_text
 from bilink.errors import DataError
@@ -23,7 +24,7 @@ SPLIT_FILE = re.compile(
 )
 NOT_TRIPLES = (".json", ".yaml", ".yml", ".toml", ".md", ".log", ".pkl", ".pckl", ".npy", ".part")
 Labels = dict[str, str]
-Folder = tuple[list[TripleTable | None], Labels, Labels]
+Folder = tuple[Sequence[TripleTable | CodedTable | None], Labels, Labels]
 Names = dict[str, np.ndarray]  # by kind, the names in the order of their indexes
 KINDS = ("entity", "relation")
 _DIGITS = 20  # more are no index; Python refuses to convert some thousands of them
@@ -39,7 +40,7 @@ def read_folder(folder: Path, **options: Any) -> Folder:
         return tables, labels[0] or strings[0], labels[1] or strings[1]
     files = split_files(folder)
     if "train" in files:
-        tables = [read_triples(files[s], **options) if s in files else None for s in SPLITS]
+        tables = [read_table(files[s], **options) if s in files else None for s in SPLITS]
         return tables, *labels
     if all((folder / f"{file}2id.txt").exists() for file in ("train", *KINDS)):
         return _read_openke(folder), *labels

@@ -13,6 +13,7 @@ from bilink.errors import DataError
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+MANY = 1 << 20  # values that are faster looked up in order than one by one
 FRACTIONS = (0.8, 0.1, 0.1)  # of train, valid and test, where a single file is split
 
 # By the side that is asked for: the columns of the given entity and of the answer.
@@ -35,6 +36,15 @@ def distinct(values: np.ndarray) -> np.ndarray:
 
 def position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Where each wanted value stands among the sorted ones; -1 if it does not."""
+    if len(wanted) > MANY:
+        order = np.argsort(wanted)
+        found = np.empty(len(wanted), dtype=np.int64)
+        found[order] = _position(sorted_values, wanted[order])
+        return found
+    return _position(sorted_values, wanted)
+
+
+def _position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     if not len(sorted_values):
         return np.full(len(wanted), -1, dtype=np.int64)
     place = np.searchsorted(sorted_values, wanted)

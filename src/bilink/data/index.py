@@ -121,6 +121,31 @@ def known_answers(graph: Graph, splits: Sequence[str]) -> FactIndex:
     return FactIndex(triples, len(graph.entities), len(graph.relations))
 
 
+def answers_of(graph: Graph, splits: Sequence[str], triples: np.ndarray) -> dict[str, KnownAnswers]:
+    """The known answers in ``splits`` of the queries of ``triples``, and of no others.
+
+    Of a large graph, these few are found much faster than all are sorted, and take less memory.
+    """
+    sizes = len(graph.entities), len(graph.relations)
+    found = {}
+    for side, (given, _) in COLUMNS.items():
+        wanted = np.zeros(sizes[0], dtype=bool)
+        wanted[triples[:, given]] = True
+        queries = distinct(_query_keys(triples, given, sizes[1]))
+        parts = [graph.train[:0]]
+        for split in splits:
+            facts = graph.split(split)
+            facts = facts[wanted[facts[:, given]]]  # few are left
+            parts.append(facts[position(queries, _query_keys(facts, given, sizes[1])) >= 0])
+        found[side] = KnownAnswers.of(np.concatenate(parts), side, *sizes)
+    return found
+
+
+def _query_keys(triples: np.ndarray, given: int, n_relations: int) -> np.ndarray:
+    """The query (given entity, relation) of each triple, as in ``KnownAnswers.keys``."""
+    return triples[:, given].astype(np.int64) * n_relations + triples[:, 1]
+
+
 def rejected_facts(graph: Graph) -> FactIndex:
     """The index of what people rejected: the negatives of train."""
     triples = graph.negatives.get("train", graph.train[:0])

@@ -85,7 +85,9 @@ def check_bytes(path: Path, size: float) -> None:
     _check_memory(path, COPIES * size)
 
 
-def check_fields(path: Path, text: bytes, fields: int) -> None:
+def check_fields(
+    path: Path, text: bytes, fields: int, copies: float = COPIES, field: int = FIELD
+) -> None:
     """Refuse a text of more ``fields`` than the limit of bytes allows, or than fit into memory."""
     most = most_bytes() // BYTES_OF_FIELD
     if fields > most:
@@ -93,7 +95,7 @@ def check_fields(path: Path, text: bytes, fields: int) -> None:
             f"{path}: it holds more than {most:,} fields or empty lines; if it is no mistake, "
             f"allow more, for example {VARIABLE}={readable(2 * BYTES_OF_FIELD * fields)}"
         )
-    _check_memory(path, COPIES * len(text) + FIELD * fields)
+    _check_memory(path, copies * len(text) + field * fields)
 
 
 def _check_memory(path: Path, needed: float) -> None:

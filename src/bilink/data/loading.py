@@ -35,7 +35,7 @@ def load_graph(
         raise DataError(f"{path}: neither a file nor a folder; write the triples to a file first")
     # Readers are imported when a graph is read: polars takes longer to load than all of data.
     from bilink.data.building import build_graph
-    from bilink.data.files import read_triples
+    from bilink.data.files import read_table
     from bilink.data.folders import read_folder
 
     options: dict[str, Any] = {"columns": columns, "separator": separator, "header": header}
@@ -46,7 +46,7 @@ def load_graph(
             tables, name=name, entity_labels=entity_labels, relation_labels=relation_labels
         )
     name = name or path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-    table = read_triples(path, **options)
+    table = read_table(path, **options)
     return build_graph([table], name=name, seed=seed, fractions=fractions)
 
 

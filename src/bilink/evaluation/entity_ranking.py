@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bilink.data.graph import SPLITS, Graph
-from bilink.data.index import KnownAnswers, known_answers
+from bilink.data.index import KnownAnswers, answers_of
 from bilink.data.statistics import CATEGORIES, categories
 from bilink.errors import DataError
 from bilink.evaluation.metrics import HITS, gains, rank_metrics
@@ -162,7 +162,7 @@ def rank_entities(
         )
     rule = tie_rule(ties)
     started = time.perf_counter()
-    known = known or known_answers(graph, filter)
+    known = known or answers_of(graph, filter, chosen)
     ranks = rank_triples(scorer, chosen, known, memory=memory, threads=threads, progress=progress)
     seconds = time.perf_counter() - started
     unseen = np.isin(chosen[:, [0, 2]], graph.unseen_entities).any(axis=1)

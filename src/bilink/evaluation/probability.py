@@ -219,6 +219,16 @@ def fit_probability(
         return _fit(examples, graph, seed)
 
 
+def fitting_products(scorer: Scorer, graph: Graph) -> float:
+    """About how many multiplications it takes to learn probabilities: each look at all entities.
+
+    Facts and the answers that places list are looked at from both sides.
+    """
+    places = 2 * (min(PLACES, len(graph.entities)) + min(ASKED, len(graph.valid)))
+    looks = 2 * min(POSITIVES, len(graph.valid)) + places * (1 + 2 * LISTED)
+    return float(looks) * scorer.n_entities * scorer.width
+
+
 def _fit(examples: Examples, graph: Graph, seed: int) -> Probability:
     mean = np.average(examples.candidates, axis=0, weights=examples.weights)
     spread = np.average((examples.candidates - mean) ** 2, axis=0, weights=examples.weights)

@@ -27,6 +27,7 @@ class Form:
     name = "inner product"
     is_product = True  # whether scores are a matrix product of lifted rows
     is_distance = False
+    splits = True  # whether equal scores are told from rounding wherever they are computed
     extra = 0  # how much longer lifted rows are
     exact_name = "form"  # of what is compiled with ``exact``
 

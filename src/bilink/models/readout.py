@@ -129,6 +129,7 @@ class MeanProbability(Readout):
     """
 
     name = "mean of probabilities"
+    splits = False
 
     def __init__(self, columns: Sequence[slice]):
         super().__init__("form", None)

@@ -52,9 +52,22 @@ class Scorer:
         return self.width
 
     @property
+    def splits(self) -> bool:
+        """Whether candidates may be scored in parts, apart from the answer that they are held to.
+
+        Their scores have to be made of rows, and what rounding does to them has to be settled:
+        by ``exact``, or because sums are always in one order.
+        """
+        return self.form.splits and (self.is_product or not self.form.is_product)
+
+    @property
     def row_bytes(self) -> int:
         """Memory that the scores of one query take."""
-        return (self.n_entities + 4 * max(self.width, self.query_width)) * self.dtype.itemsize
+        return self.bytes_of(self.n_entities)
+
+    def bytes_of(self, candidates: int) -> int:
+        """Memory that the scores of one query and so many candidates take."""
+        return (candidates + 4 * max(self.width, self.query_width)) * self.dtype.itemsize
 
     # -- what a kind of scorer defines -----------------------------------------------------------
 
@@ -105,17 +118,20 @@ class Scorer:
         self.check_finite(queries)
         if out is None:
             out = np.empty((len(queries), self.n_entities), dtype=self.dtype)
-        compare = self.form.scores
         if not repeatable:
-            compare(queries, self.candidates, out)
+            self.compare(queries, self.candidates, out)
             return out
         queries = queries.astype(np.float64)
         for start in range(0, self.n_entities, _CANDIDATES):
             candidates = self.candidates[start : start + _CANDIDATES].astype(np.float64)
             values = np.empty((len(queries), len(candidates)))
-            compare(queries, candidates, values)
+            self.compare(queries, candidates, values)
             out[:, start : start + _CANDIDATES] = values
         return out
+
+    def compare(self, queries: np.ndarray, candidates: np.ndarray, out: np.ndarray) -> None:
+        """out[i, j] = the score of the row candidates[j] for queries[i], which were checked."""
+        self.form.scores(queries, candidates, out)
 
     def check_finite(self, queries: np.ndarray) -> None:
         """Refuse scores that are, or may become, infinite or NaN."""

@@ -45,24 +45,23 @@ class Adjacency:
     def of(cls, triples: np.ndarray, n_entities: int, n_relations: int) -> "Adjacency":
         """The distinct edges of ``triples``, each in both directions."""
         n, width = max(n_entities, 1), max(2 * n_relations, 1)
-        heads, relations, tails = triples[triples[:, 0] != triples[:, 2]].T.astype(np.int64)
-        start = np.concatenate([heads, tails])
-        directed = np.concatenate([relations, relations + n_relations])
-        end = np.concatenate([tails, heads])
-        keys = distinct((start * width + directed) * n + end)
-        group_keys, group_start = _runs(keys // n)
-        by_neighbour = distinct((start * n + end) * width + directed)
-        link_keys, link_start = _runs(by_neighbour // width)
+        triples = triples[triples[:, 0] != triples[:, 2]]
         entities = np.arange(n_entities + 1, dtype=np.int64)
+        # One order after the other: of a large graph, the keys take most of the memory.
+        group_keys, group_start, neighbours = _ordered(triples, n_relations, width, n, False)
+        groups = np.searchsorted(group_keys, entities * width)
+        group_relation = (group_keys % width).astype(np.int32)
+        del group_keys
+        link_keys, link_start, relations = _ordered(triples, n_relations, width, n, True)
         edges = Edges(
-            groups=np.searchsorted(group_keys, entities * width),
-            group_relation=(group_keys % width).astype(np.int32),
+            groups=groups,
+            group_relation=group_relation,
             group_start=group_start,
-            neighbours=(keys % n).astype(np.int32),
+            neighbours=neighbours,
             links=np.searchsorted(link_keys, entities * n),
             link_neighbour=(link_keys % n).astype(np.int32),
             link_start=link_start,
-            relations=(by_neighbour % width).astype(np.int32),
+            relations=relations,
         )
         return cls(n_entities, n_relations, edges)
 
@@ -105,6 +104,32 @@ class Adjacency:
         found = np.empty(len(self.edges.neighbours), dtype=np.int64)
         reverse_groups(self.edges, self.n_relations, found)
         return found
+
+
+def _ordered(
+    triples: np.ndarray, k: int, width: int, n: int, by_link: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The edges in both directions by (entity, relation), or with ``by_link`` by both entities.
+
+    The keys of these groups, start · width + relation or start · n + end; where each starts; and
+    the third number of each edge, ascending within a group.
+    """
+    m = len(triples)
+    keys = np.empty(2 * m, dtype=np.int64)
+    heads, relations, tails = triples.T
+    for part, start, end, shift in ((keys[:m], heads, tails, 0), (keys[m:], tails, heads, k)):
+        part[:] = start
+        part *= n if by_link else width
+        part += end if by_link else relations
+        part += 0 if by_link else shift
+        part *= width if by_link else n
+        part += relations if by_link else end
+        part += shift if by_link else 0
+    keys = distinct(keys)
+    last = width if by_link else n
+    numbers = (keys % last).astype(np.int32)
+    keys //= last
+    return (*_runs(keys), numbers)
 
 
 def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

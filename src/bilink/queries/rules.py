@@ -13,7 +13,9 @@ import numpy as np
 from bilink._text import printable
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError
+from bilink.paths.adjacency import Edges
 from bilink.paths.model import PathModel
+from bilink.paths.scorer import PathScorer
 from bilink.queries.answers import check_count
 
 Fact = tuple[str, str, str]  # labels
@@ -80,10 +82,16 @@ class RuleReader:
     """Reads the rules of a path model in the words of its graph."""
 
     def __init__(self, model: PathModel, graph: Graph):
-        self._rules, self._graph = model.rules, graph
-        self._scorer = model.scorer
-        self._edges = model.scorer.adjacency.edges
+        self._model, self._rules, self._graph = model, model.rules, graph
         self._k = model.rules.n_relations
+
+    @property
+    def _scorer(self) -> PathScorer:
+        return self._model.scorer  # made when it is first asked for
+
+    @property
+    def _edges(self) -> Edges:
+        return self._scorer.adjacency.edges
 
     # -- lists -----------------------------------------------------------------------------------
 

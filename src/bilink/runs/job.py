@@ -11,7 +11,7 @@ import numpy as np
 from bilink._memory import physical_memory
 from bilink._random import Stream, generator
 from bilink.data.graph import Graph
-from bilink.data.index import known_answers
+from bilink.data.index import answers_of
 from bilink.data.loading import load_graph
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
@@ -27,8 +27,14 @@ from bilink.training import estimate, presets
 from bilink.training.config import FIXED_ONCE_STARTED, Config
 from bilink.training.engine import Engine
 from bilink.training.estimate import Plan
-from bilink.training.loop import INTERRUPTED, check_engine, fit
+from bilink.training.loop import INTERRUPTED, OnProgress, check_engine, fit
 from bilink.training.presets import Tuning
+
+# Multiplications that a validation may always take, some ten seconds on two cores; and those for
+# each training triple and number of a row, about a tenth of a pass over the triples.
+VALIDATION_PRODUCTS = 5e11
+PRODUCTS_PER_TRIPLE = 150
+FEWEST = 100  # validation triples, however large the graph
 
 OnEpoch = Callable[[dict[str, Any]], None]
 ShouldStop = Callable[[], bool]
@@ -153,6 +159,13 @@ class Job:
             )
         check_engine(family(self.config.model), self.config.training)
 
+    @property
+    def validation_triples(self) -> int:
+        """How many triples validation ranks; see ``validation_size``."""
+        asked = min(self.config.training.validation_triples, len(self.graph.valid))
+        width = family(self.config.model).widths(self.config.dim)[0]
+        return min(asked, max(FEWEST, validation_size(self.graph, width)))
+
     def plan(self) -> Plan:
         """What training will take in memory and time."""
         return estimate.plan(self.graph, self._empty(), self.config.training)
@@ -173,12 +186,14 @@ class Job:
         out: str | Path | None = None,
         force: bool = False,
         on_epoch: OnEpoch | None = None,
+        on_progress: OnProgress | None = None,
         should_stop: ShouldStop = lambda: False,
         calibrate: bool = True,
     ) -> TrainedRun:
         """Train from the start; with ``out``, in a new folder.
 
-        With ``calibrate``, probabilities are learnt on the validation split at the end.
+        ``on_progress`` is told how far a long epoch or validation is.  With ``calibrate``,
+        probabilities are learnt on the validation split at the end.
         """
         folder = RunFolder(out) if out is not None else None
         begin = self._begin()
@@ -186,7 +201,7 @@ class Job:
             if folder:
                 folder.begin(self.graph)
                 folder.write_config(self.config)  # last, since it makes the run valid
-            return self._train(folder, on_epoch, should_stop, calibrate, begin)
+            return self._train(folder, on_epoch, on_progress, should_stop, calibrate, begin)
 
     def run_or_read(
         self,
@@ -205,21 +220,22 @@ class Job:
             if replace(found, data=self.config.data) == self.config:
                 if folder.is_finished:
                     return read_trained(folder)
-                return self.resume(folder, on_epoch, should_stop, calibrate=False)
+                return self.resume(folder, on_epoch, should_stop=should_stop, calibrate=False)
         options: dict[str, Any] = {"on_epoch": on_epoch, "should_stop": should_stop}
         return self.run(out=path, force=True, calibrate=False, **options)
 
     def resume(
         self,
         folder: RunFolder,
-        on_epoch: OnEpoch | None,
-        should_stop: ShouldStop,
+        on_epoch: OnEpoch | None = None,
+        on_progress: OnProgress | None = None,
+        should_stop: ShouldStop = lambda: False,
         calibrate: bool = True,
     ) -> TrainedRun:
         """Go on in ``folder`` from its checkpoint, or from the start without one."""
         with folder.locked():
             begin = None if folder.checkpoint.exists() else self._begin()
-            return self._train(folder, on_epoch, should_stop, calibrate, begin)
+            return self._train(folder, on_epoch, on_progress, should_stop, calibrate, begin)
 
     def _begin(self) -> Callable[[Model], None] | None:
         """What puts a model where the run of the option ``start`` has ended."""
@@ -256,6 +272,7 @@ class Job:
         self,
         folder: RunFolder | None,
         on_epoch: OnEpoch | None,
+        on_progress: OnProgress | None,
         should_stop: ShouldStop,
         calibrate: bool,
         begin: Callable[[Model], None] | None,
@@ -277,8 +294,11 @@ class Job:
             self._empty(),
             self.graph,
             self.config.training,
-            validate=validation(self.graph, self.config.training),
+            validate=validation(
+                self.graph, self.config.training, self.validation_triples, on_progress
+            ),
             on_epoch=record_epoch,
+            on_progress=on_progress,
             checkpoint=folder.checkpoint if folder else None,
             should_stop=should_stop,
             wrap=self.wrap,
@@ -311,6 +331,7 @@ def resume(
     *,
     options: Mapping[str, Any] | None = None,
     on_epoch: OnEpoch | None = None,
+    on_progress: OnProgress | None = None,
     should_stop: ShouldStop = lambda: False,
 ) -> TrainedRun:
     """Go on with the run in ``path`` from its last checkpoint, or from the start without one.
@@ -327,7 +348,8 @@ def resume(
     config = replace(config, training=_changed(config.training, options or {}, folder))
     if folder.model.exists() and not folder.checkpoint.exists():
         raise RunError(f"{path} is finished, and its checkpoint is gone: it cannot go on")
-    return Job(folder.read_graph(), config).resume(folder, on_epoch, should_stop)
+    job = Job(folder.read_graph(), config)
+    return job.resume(folder, on_epoch, on_progress, should_stop)
 
 
 def _changed(training: Config, options: Mapping[str, Any], folder: RunFolder) -> Config:
@@ -357,16 +379,40 @@ def load_source(config: RunConfig) -> Graph:
     return graph
 
 
-def validation(graph: Graph, training: Config) -> Callable[[Model], float] | None:
-    """The validation MRR on a fixed sample; only train and valid are looked at."""
+def validation_size(graph: Graph, width: int) -> int:
+    """How many triples can be validated in a bounded share of the time of training.
+
+    Each is held against all entities twice.  It depends on nothing but the graph and the size of
+    its rows, so that a run keeps its sample on any machine and when it is resumed.
+    """
+    allowed = max(VALIDATION_PRODUCTS, PRODUCTS_PER_TRIPLE * len(graph.train) * width)
+    return int(allowed / (2 * len(graph.entities) * width))
+
+
+def validation(
+    graph: Graph,
+    training: Config,
+    most: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> Callable[[Model], float] | None:
+    """The validation MRR on a fixed sample of at most ``most``; test is not looked at."""
     size = min(training.validation_triples, len(graph.valid))
+    size = size if most is None else min(size, most)
     if size == 0:
         return None
     random = generator(training.seed, Stream.VALIDATION)
     sample = graph.valid[np.sort(random.choice(len(graph.valid), size, replace=False))]
-    known = known_answers(graph, VALIDATION_FILTER)
+    known = answers_of(graph, VALIDATION_FILTER, sample)
 
     def validate(model: Model) -> float:
+        done = 0
+
+        def progress(queries: int) -> None:
+            nonlocal done
+            done += queries
+            if on_progress:
+                on_progress("validating", done / (2 * len(sample)))
+
         scorer = ModelScorer(model.family, model.entities, model.relations)  # as they are now
         ranking = rank_entities(
             scorer,
@@ -376,6 +422,7 @@ def validation(graph: Graph, training: Config) -> Callable[[Model], float] | Non
             triples=sample,
             known=known,
             threads=training.threads or None,
+            progress=progress,
         )
         return ranking.metrics()["mrr"]
 

@@ -30,6 +30,7 @@ from bilink.runs.run import Run
 
 Say = Callable[[str], None]
 _PREVIEWED = 500  # validation triples
+_TWO_STEPS = 1_000_000  # training triples up to which a preview counts paths of two steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,8 @@ def _weighed(
 class PathPreview:
     """What a graph gives away before anything is trained: what short paths alone reach."""
 
-    paths: int  # rules of one and two steps
+    length: int  # steps of the paths, at most
+    paths: int  # rules of so many steps
     triples: int  # validation triples that were ranked
     mrr: float | None  # of the best rule, filtered by train and valid; None without valid
     hits10: float | None
@@ -173,6 +175,11 @@ class PathPreview:
     def sentences(self) -> list[str]:
         """For people."""
         lines = []
+        if self.length < 2:
+            lines.append(
+                f"paths of one step only, not ranked: there are more than {_TWO_STEPS:,} "
+                "training triples; --model paths counts more"
+            )
         if self.mrr is not None:
             lines.append(
                 f"short paths alone, counted and not trained: validation MRR {self.mrr:.3f}, "
@@ -198,18 +205,26 @@ def leakage_sentence(model: PathModel, graph: Graph) -> str:
 
 
 def preview_paths(graph: Graph) -> PathPreview:
-    """Count paths of one and two steps, and rank some validation triples by the best rule."""
+    """Count paths of one and two steps, and rank some validation triples by the best rule.
+
+    On a large graph that would take hours, so it is paths of one step, and nothing is ranked.
+    """
     started = time.perf_counter()
-    rules = mine(graph, MiningConfig(length=2, constants=False))
-    scorer = PathScorer(rules, graph, fixed_weights("max", len(graph.relations)))
+    length = 2 if len(graph.train) <= _TWO_STEPS else 1
+    rules = mine(graph, MiningConfig(length=length, constants=False))
+    weights = fixed_weights("max", len(graph.relations))
     random = generator(0, Stream.VALIDATION)
     sample = graph.valid[random.permutation(len(graph.valid))[:_PREVIEWED]]
     found: dict[str, float] = {}
+    if length < 2:
+        sample = sample[:0]
     if len(sample):
+        scorer = PathScorer(rules, graph, weights)
         options: dict[str, Any] = {"filter": VALIDATION_FILTER, "triples": sample}
         found = rank_entities(scorer, graph, "valid", **options).metrics()
-    model = PathModel(rules, scorer.weights, {}, graph)
+    model = PathModel(rules, weights, {}, graph)
     return PathPreview(
+        length=length,
         paths=len(rules.paths),
         triples=len(sample),
         mrr=found.get("mrr"),

@@ -15,7 +15,12 @@ from bilink.errors import DataError
 from bilink.evaluation.classification import PRIOR, Classification, classify_triples
 from bilink.evaluation.entity_ranking import EntityRanking, rank_entities
 from bilink.evaluation.evidence import Evidence
-from bilink.evaluation.probability import Judge, Probability, fit_probability
+from bilink.evaluation.probability import (
+    Judge,
+    Probability,
+    fit_probability,
+    fitting_products,
+)
 from bilink.models.model import Model
 from bilink.paths.model import PathModel
 from bilink.queries.explain import Explanation, explain
@@ -28,6 +33,8 @@ from bilink.training.fold_in import Frozen
 if TYPE_CHECKING:
     from bilink.runs.decisions import Decisions
     from bilink.runs.update import Update
+
+CALIBRATION_PRODUCTS = 2e13  # multiplications up to which training ends with a calibration
 
 
 class Run(Answering):
@@ -182,7 +189,11 @@ class Run(Answering):
         return found
 
     def calibrate_if_possible(self) -> None:
-        """Calibrate, or leave it where there is too little to learn from."""
+        """Calibrate, or leave it where there is too little to learn from, or it would take long."""
+        if fitting_products(self.scorer, self.graph) > CALIBRATION_PRODUCTS:
+            how = f"bilink calibrate {self.path}" if self.path else "run.calibrate()"
+            warn(f"probabilities take long to learn on so large a graph, and were left out: {how}")
+            return
         with suppress(DataError):
             self.calibrate()
 

@@ -14,12 +14,22 @@ from bilink.errors import DataError, TrainingError
 from bilink.models.model import Model
 from bilink.models.registry import Family
 from bilink.training.config import Config, MarginConfig
-from bilink.training.engine import Engine, Progress, load_checkpoint, save_checkpoint
+from bilink.training.engine import (
+    Engine,
+    EpochPausedError,
+    Progress,
+    load_checkpoint,
+    save_checkpoint,
+)
 from bilink.training.margin import MarginEngine
 from bilink.training.softmax import SoftmaxEngine, check_fit
 
 INTERRUPTED = "interrupted"
 CHECKPOINT_SHARE = 20  # a checkpoint may take one part in so many of the time
+PULSE = 1.0  # seconds between two looks at the clock in an epoch
+
+# What is going on ("training" or "validating"), and the share of it that is done.
+OnProgress = Callable[[str, float], None]
 
 
 @dataclass
@@ -38,6 +48,7 @@ def fit(
     *,
     validate: Callable[[Model], float] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    on_progress: OnProgress | None = None,
     checkpoint: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     wrap: Callable[[Engine], Engine] | None = None,
@@ -46,9 +57,10 @@ def fit(
 ) -> TrainingResult:
     """Train ``model`` in place; return the one that did best on validation, or the last one.
 
-    ``validate`` gives the validation MRR of a model.  ``on_epoch`` receives one record per epoch.
-    With ``checkpoint``, the state is written there from time to time, and where the file exists
-    already, training goes on from it.  ``should_stop`` is asked after each epoch.
+    ``validate`` gives the validation MRR of a model.  ``on_epoch`` receives one record per epoch,
+    ``on_progress`` the share of a long epoch that is done.  With ``checkpoint``, the state is
+    written there from time to time, also within a long epoch, and where the file exists already,
+    training goes on from it.  ``should_stop`` is asked after each epoch, and within long ones.
     ``wrap`` may add to what an engine does in an epoch.  With ``start``, the model has been trained
     for as many epochs already, and training goes on from its present values.  ``begin`` may change
     random initial values.
@@ -68,14 +80,23 @@ def fit(
             begin(model)
         progress, best = Progress(), None
     saver = _Saver(checkpoint, config.checkpoint_seconds, graph)
+    watch = _Watch(progress, config, saver, should_stop, on_progress)
 
-    while not (reason := _reason_to_stop(progress, config)):
-        record = _run_epoch(engine, progress, checkpoint)
+    while not (reason := _reason_to_stop(progress, config, engine)):
+        record = _run_epoch(engine, progress, watch, checkpoint)
+        if record is None:  # the epoch was paused
+            if watch.stopped:
+                reason = INTERRUPTED
+                break
+            saver.save(engine, progress, best)
+            continue
         due = progress.epoch % config.validation_period == 0 or progress.epoch == config.epochs
         if validate is not None and due:
             started = time.perf_counter()
             mrr = record["validation_mrr"] = validate(model)
             record["validation_seconds"] = round(time.perf_counter() - started, 6)
+            if config.minutes:  # else not counted, so that the same run has the same checkpoint
+                progress.seconds += record["validation_seconds"]
             if mrr > progress.best_mrr:
                 progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
                 arrays = model.entities.copy(), model.relations.copy()
@@ -83,11 +104,9 @@ def fit(
             else:
                 progress.stale += 1
                 progress.rate *= config.plateau
-        if config.minutes:  # else not counted, so that the same run has the same checkpoint
-            progress.seconds += record["seconds"] + record.get("validation_seconds", 0)
         if on_epoch:
             on_epoch(record)
-        if should_stop() and not _reason_to_stop(progress, config):
+        if should_stop() and not _reason_to_stop(progress, config, engine):
             reason = INTERRUPTED
             break
         saver.save(engine, progress, best)
@@ -145,12 +164,13 @@ def initialise(model: Model, config: Config) -> None:
         model.entities[:] /= np.where(norms > 0, norms, 1)
 
 
-def _reason_to_stop(progress: Progress, config: Config) -> str:
+def _reason_to_stop(progress: Progress, config: Config, engine: Engine) -> str:
     """Why there is nothing left to do, or nothing; the same whether or not a run was resumed."""
     if progress.epoch >= config.epochs:
         return f"all {config.epochs} epochs are done"
     if config.minutes and progress.seconds >= 60 * config.minutes:
-        return f"{config.minutes:g} minutes are over, after {progress.epoch} epochs"
+        more = f" and {engine.position.share:.0%} of the next" if engine.position else ""
+        return f"{config.minutes:g} minutes are over, after {progress.epoch} epochs{more}"
     if config.stops_early and progress.stale >= config.patience:
         return (
             f"no better validation MRR in {progress.stale} validations; "
@@ -159,10 +179,58 @@ def _reason_to_stop(progress: Progress, config: Config) -> str:
     return ""
 
 
-def _run_epoch(engine: Engine, progress: Progress, checkpoint: Path | None) -> dict[str, Any]:
+@dataclass
+class _Watch:
+    """Looks at the clock during an epoch: shows how far it is, and says when it should pause."""
+
+    progress: Progress
+    config: Config
+    saver: "_Saver"
+    should_stop: Callable[[], bool]
+    on_progress: OnProgress | None
+    stopped: bool = False
+    _started: float = 0.0
+    _last: float | None = None
+
+    def start(self) -> None:
+        """An epoch begins, or goes on."""
+        self._started, self._last = time.perf_counter(), None
+
+    def __call__(self, share: float) -> bool:
+        """Whether to pause; not before there was time to see the first steps done."""
+        now = time.perf_counter()
+        if self._last is None:
+            self._last = now
+        if now - self._last < PULSE:
+            return False
+        self._last = now
+        if self.on_progress:
+            self.on_progress("training", share)
+        self.stopped = self.should_stop()
+        seconds = self.progress.seconds + now - self._started
+        over = bool(self.config.minutes) and seconds >= 60 * self.config.minutes
+        return self.stopped or over or self.saver.is_due
+
+
+def _run_epoch(
+    engine: Engine, progress: Progress, watch: _Watch, checkpoint: Path | None
+) -> dict[str, Any] | None:
+    """The record of an epoch; None if it was paused."""
+    watch.start()
     started = time.perf_counter()
-    totals = engine.run_epoch(progress.epoch, progress.rate)
-    seconds = time.perf_counter() - started
+    before = float(engine.position.seconds[0]) if engine.position else 0.0
+    try:
+        totals = engine.run_epoch(progress.epoch, progress.rate, watch)
+    except EpochPausedError:
+        totals = None
+    elapsed = time.perf_counter() - started
+    if watch.config.minutes:  # else not counted, so that the same run has the same checkpoint
+        progress.seconds += round(elapsed, 6)
+    seconds = before + elapsed
+    if totals is None:
+        if engine.position:
+            engine.position.seconds[0] = seconds
+        return None
     if not abs(totals.loss) < float("inf"):
         raise _diverged(progress, checkpoint)
     progress.epoch += 1
@@ -192,11 +260,16 @@ class _Saver:
         self._path, self._pause, self._graph = path, seconds, graph
         self._next = time.monotonic() + seconds
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to write."""
+        return self._path is not None and time.monotonic() >= self._next
+
     def save(
         self, engine: Engine, progress: Progress, best: Model | None, *, now: bool = False
     ) -> None:
         started = time.monotonic()
-        if self._path is None or not (now or started >= self._next):
+        if self._path is None or not (now or self.is_due):
             return
         if not engine.model.is_finite():
             raise _diverged(progress, self._path)

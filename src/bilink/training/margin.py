@@ -1,5 +1,6 @@
 """Margin training: the paper's algorithm, one triple after the other, lock-free on threads."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,8 +13,10 @@ from bilink.data.index import known_answers, rejected_facts
 from bilink.models.model import Model
 from bilink.training import margin_kernels as kernels
 from bilink.training.config import MarginConfig
-from bilink.training.engine import EpochTotals
+from bilink.training.engine import EpochPausedError, EpochTotals, Pause, Position
 from bilink.training.optimizers import Optimizer
+
+_PIECE = 1 << 14  # triples that a thread takes at once; between two pieces it may pause
 
 
 class MarginEngine:
@@ -43,6 +46,7 @@ class MarginEngine:
             *rejected_answers(graph),
         )
         self._train_chunk = model.family.bind(kernels.train_chunk)
+        self.position: Position | None = None
 
     @property
     def state(self) -> dict[str, np.ndarray]:
@@ -50,17 +54,25 @@ class MarginEngine:
         entities, relations = self._optimizers
         return {"entity_state": entities.first, "relation_state": relations.first}
 
-    def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
+    def begin(self, epoch: int) -> Position:
+        """The start of an epoch, with random numbers of its own for each thread."""
+        streams = seeds(self._config.seed, Stream.EPOCH, epoch)
+        return Position(
+            total=len(self.triples),
+            done=np.zeros(self.threads, dtype=np.int64),
+            totals=np.zeros((self.threads, 3)),
+            random=streams.spawn(1)[0].generate_state(self.threads, np.uint64).view(np.int64),
+        )
+
+    def run_epoch(self, epoch: int, factor: float = 1.0, pause: Pause | None = None) -> EpochTotals:
         """Pass once over the training triples, in an order drawn from (seed, epoch).
 
-        ``factor`` is on the step size.
+        ``factor`` is on the step size.  ``pause`` is asked after each piece of a thread.
         """
-        streams = seeds(self._config.seed, Stream.EPOCH, epoch)
         order = np.arange(len(self.triples), dtype=place_type(len(self.triples)))
-        np.random.default_rng(streams).shuffle(order)
-        chunk_seeds = streams.spawn(1)[0].generate_state(self.threads, np.uint64)
-        totals = np.zeros((self.threads, 3))
-        model = self.model
+        random = np.random.default_rng(seeds(self._config.seed, Stream.EPOCH, epoch))
+        random.shuffle(order)
+        at, model = self.position or self.begin(epoch), self.model
         params = kernels.Parameters(model.entities, model.relations, *self.state.values())
         config, number = self._config, model.entities.dtype.type
         rules = kernels.Rules(
@@ -73,13 +85,33 @@ class MarginEngine:
             kernels.CONSTRAINTS[config.constraint],
         )
 
-        def train(part: np.ndarray, seed: np.uint64, row: np.ndarray) -> None:
-            self._train_chunk(params, self.triples, part, self._sampling, rules, seed, row)
+        stopped, asking = threading.Event(), threading.Lock()
+
+        def train(i: int, part: np.ndarray) -> None:
+            own = at.random[i : i + 1].view(np.uint64), at.totals[i]
+            while at.done[i] < len(part) and not stopped.is_set():
+                piece = part[at.done[i] : at.done[i] + _PIECE]
+                self._train_chunk(params, self.triples, piece, self._sampling, rules, *own)
+                at.done[i] += len(piece)
+                if pause is not None and at.done[i] < len(part):
+                    with asking:
+                        if pause(at.share):
+                            stopped.set()
 
         # Off the main thread even when there is one, so that signals are heard meanwhile.
         with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(train, np.array_split(order, self.threads), chunk_seeds, totals))
-        loss, violated, pairs = totals.sum(axis=0).tolist()
+            parts = enumerate(np.array_split(order, self.threads))
+            jobs = [pool.submit(train, *part) for part in parts]
+            try:
+                for job in jobs:
+                    job.result()
+            finally:
+                stopped.set()  # after an error the other threads end with their piece
+        if at.done.sum() < at.total:
+            self.position = at
+            raise EpochPausedError
+        self.position = None
+        loss, violated, pairs = at.totals.sum(axis=0).tolist()
         return EpochTotals(loss / max(pairs, 1), violated / max(pairs, 1), int(pairs))
 
 

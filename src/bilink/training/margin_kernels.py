@@ -175,8 +175,8 @@ query_width: Any = None
 def train_chunk(params, triples, order, sampling, rules, seed, totals):
     """Take one step per side of each triple in ``order``; add loss, violated, pairs to totals.
 
-    ``seed`` is one uint64 per call, so that chunks are independent of each other and of the number
-    of threads.
+    ``seed`` is the one uint64 that random numbers are drawn from: in parts, one after the other,
+    a chunk gives the same as in one go.
     """
     # Unpacked before the loop: each look into a tuple counts a reference, which threads share.
     entities, relations, entity_state, relation_state = params
@@ -184,7 +184,7 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     rejected_keys, rejected_starts, rejected = sampling[7:]
     number = entities.dtype.type  # so that no loop is widened to double precision
     count = entities.shape[0]
-    random = np.array([seed], dtype=np.uint64)
+    random = np.array([seed[0]], dtype=np.uint64)
     query = np.empty(query_width(entities.shape[1]), dtype=entities.dtype)
     gradient = np.empty_like(query)
     given_gradient = np.empty(entities.shape[1], dtype=entities.dtype)
@@ -192,7 +192,7 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     relation_gradient = np.empty(relations.shape[1], dtype=relations.dtype)
     negatives = np.empty(per_positive, dtype=np.int64)
     weights = np.empty(per_positive, dtype=entities.dtype)
-    total_loss, violated, pairs = 0.0, 0, 0
+    total_loss, violated, pairs = totals[0], 0, 0
 
     for i in order:
         h, r, t = np.int64(triples[i, 0]), np.int64(triples[i, 1]), np.int64(triples[i, 2])
@@ -255,6 +255,7 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
             state, rate, penalty = relation_state[r], rules.rate, rules.relation_penalty
             move_row(relation, state, relation_gradient, rate, penalty, rules.optimizer)
 
-    totals[0] += total_loss
+    seed[0] = random[0]
+    totals[0] = total_loss
     totals[1] += violated
     totals[2] += pairs

@@ -16,7 +16,7 @@ import numpy as np
 
 from bilink._random import Stream, generator
 from bilink.paths.rules import Rules
-from bilink.training.engine import Engine, EpochTotals
+from bilink.training.engine import Engine, EpochTotals, Pause, Position
 
 _BATCH = 1024
 _EPSILON = 1e-24  # as in ``optimizers``
@@ -94,9 +94,22 @@ class PathEngine:
         """The arrays of both optimizers."""
         return {**self.engine.state, "path_state": self._squares}
 
-    def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
+    @property
+    def position(self) -> Position | None:
+        """In the pass over the training triples."""
+        return self.engine.position
+
+    @position.setter
+    def position(self, position: Position | None) -> None:
+        self.engine.position = position
+
+    def begin(self, epoch: int) -> Position:
+        """The start of an epoch."""
+        return self.engine.begin(epoch)
+
+    def run_epoch(self, epoch: int, factor: float = 1.0, pause: Pause | None = None) -> EpochTotals:
         """Pass over the training triples, then over the paths that weigh anything."""
-        totals = self.engine.run_epoch(epoch, factor)
+        totals = self.engine.run_epoch(epoch, factor, pause)
         relations = self.model.relations
         order = generator(self._seed, Stream.PATH_ORDER, epoch).permutation(
             np.flatnonzero(self._loss.weights)

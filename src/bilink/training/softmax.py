@@ -23,7 +23,7 @@ from bilink.models.registry import Family
 from bilink.training import query_kernels as kernels
 from bilink.training.batches import Batch, queries_of
 from bilink.training.config import SoftmaxConfig
-from bilink.training.engine import EpochTotals
+from bilink.training.engine import EpochPausedError, EpochTotals, Pause, Position
 from bilink.training.optimizers import Optimizer
 from bilink.training.softmax_kernels import Targets, softmax_gradients
 from bilink.training.tables import EntityTable
@@ -54,6 +54,7 @@ class SoftmaxEngine:
         if self._penalty == kernels.DURA:
             self._penalties *= 2  # the derivative of x² is 2x
         self._dropout = np.array([config.dropout.entity, config.dropout.relation])
+        self.position: Position | None = None
 
     @property
     def state(self) -> dict[str, np.ndarray]:
@@ -63,35 +64,46 @@ class SoftmaxEngine:
         found |= {f"relation_{name}": array for name, array in relations.items()}
         return {**found, "step": self._step}
 
-    def run_epoch(self, epoch: int, factor: float = 1.0) -> EpochTotals:
+    def begin(self, epoch: int) -> Position:
+        """The start of an epoch."""
+        return Position(len(self._queries), np.zeros(1, dtype=np.int64), np.zeros((1, 2)))
+
+    def run_epoch(self, epoch: int, factor: float = 1.0, pause: Pause | None = None) -> EpochTotals:
         """Ask each query once, in an order drawn from (seed, epoch).
 
-        ``factor`` is on the step size.
+        ``factor`` is on the step size.  ``pause`` is asked after each batch.
         """
         config = self._config
         random = generator(config.seed, Stream.EPOCH, epoch)
         order = random.permutation(len(self._queries))
         sampled = config.negatives and epoch < config.epochs - config.full_epochs
         rate = np.float32(config.learning_rate * config.decay**epoch * factor)
-        totals = np.zeros(2)
+        at = self.position or self.begin(epoch)
         # A loss that is not finite says so; NumPy need not.
         with self._pool.running(), np.errstate(invalid="ignore", over="ignore"):
             for start in range(0, len(order), config.batch_size):
-                batch = self._batch(order[start : start + config.batch_size], random)
-                negatives = None
+                seed, negatives = random.integers(2**63, dtype=np.uint64), None
                 if sampled:  # wrong candidates for the whole batch, in ascending order
                     n = len(self.model.entities)
                     drawn = random.choice(n, min(config.negatives, n), replace=False, shuffle=False)
                     negatives = np.sort(drawn)
+                if start < at.done[0]:  # before the pause; but its random numbers were drawn
+                    continue
+                batch = self._batch(order[start : start + config.batch_size], seed)
                 self._take_step(batch, negatives, rate)
                 means = np.stack([batch.losses, batch.beaten]) @ batch.weights
-                totals += len(batch.losses) * means
-        loss, beaten = (totals / max(len(order), 1)).tolist()
+                at.totals[0] += len(batch.losses) * means
+                at.done[0] = min(start + config.batch_size, len(order))
+                if at.done[0] < len(order) and pause is not None and pause(at.share):
+                    self.position = at
+                    raise EpochPausedError
+        self.position = None
+        loss, beaten = (at.totals[0] / max(len(order), 1)).tolist()
         if not self.model.is_finite():  # the loss is that before the last step
             loss = float("nan")
         return EpochTotals(loss, beaten, len(order))
 
-    def _batch(self, chosen: np.ndarray, random: np.random.Generator) -> Batch:
+    def _batch(self, chosen: np.ndarray, seed: np.uint64) -> Batch:
         queries = self._queries.take(chosen)
         size = len(queries)
         weights = np.full(size, 1 / size)
@@ -101,7 +113,7 @@ class SoftmaxEngine:
             queries,
             weights.astype(np.float32),
             groups=np.flatnonzero(np.diff(queries.relations, prepend=-1, append=-1)),
-            seed=random.integers(2**63, dtype=np.uint64),
+            seed=seed,
             losses=np.empty(size),
             beaten=np.empty(size),
         )
