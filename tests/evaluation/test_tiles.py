@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bilink._jit import kernel_function
 from bilink.data.index import known_answers
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.errors import TrainingError
@@ -15,16 +14,15 @@ from bilink.evaluation import ranks
 from bilink.evaluation.ranks import TIES, rank_triples
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
-from bilink.models.scorer import SIDES, Readout, Scorer
+from bilink.models.scorer import SIDES
 from bilink.paths.mining import mine
 from bilink.paths.rules import MiningConfig
 from bilink.paths.scorer import PathScorer, fixed_weights
 from conftest import random_graph
 
 BILINEAR = sorted(name for name, found in FAMILIES.items() if found.form.is_product)
-KINDS = ("mixture", "platt", "paths", "mixture with paths", "readout")
+KINDS = ("mixture", "platt", "paths", "mixture with paths")
 GRAPHS = [random_graph(seed, n_entities=23, n_relations=2, size=160) for seed in range(4)]
-WIDTH = 3
 
 
 @contextmanager
@@ -35,27 +33,6 @@ def tiles_of(size):
         yield
     finally:
         ranks._TILE = before
-
-
-@kernel_function
-def square_and_constant(values, constants):
-    """A score of two forms."""
-    return constants[0] * values[0] - values[1] * values[1]
-
-
-class ReadoutScorer(Scorer):
-    """A toy: two forms of the same candidates."""
-
-    def __init__(self, rows, relations):
-        self.rows, self.relations = rows, relations
-        parts = [(slice(i * WIDTH, (i + 1) * WIDTH), slice(0, WIDTH)) for i in range(2)]
-        readout = Readout("square_and_constant", square_and_constant, parts, lipschitz=1e3)
-        super().__init__(rows, readout=readout)
-
-    def queries(self, side, given, relations):
-        turned = self.relations[relations] * self.rows[given] * (1 if side == "tail" else -1)
-        constants = np.full((len(given), 1), 0.5, dtype=np.float32)
-        return np.hstack([turned, self.relations[relations] - turned, constants])
 
 
 def numbers(random, shape, coarse):
@@ -80,11 +57,6 @@ def paths_of(graph):
 def scorer_of(kind, graph, random, coarse):
     if kind in FAMILIES:
         return model_of(kind, graph, random, coarse).scorer
-    if kind == "readout":
-        return ReadoutScorer(
-            numbers(random, (len(graph.entities), WIDTH), coarse),
-            numbers(random, (len(graph.relations), WIDTH), coarse),
-        )
     if kind == "paths":
         return paths_of(graph)
     members = [model_of(name, graph, random, coarse).scorer for name in random.choice(BILINEAR, 2)]

@@ -49,6 +49,7 @@ GAIN = 2e-4  # of validation MRR: a model that adds less stays out
 LATE = 1.25  # a training that takes longer than planned by this factor is stopped
 NAME, ENSEMBLE = "auto", "ensemble"
 MINUTE = 60.0
+LARGE = 5_000_000  # training triples of a graph whose rules have one step only
 TRIPLES_PER_MINUTE = 40_000  # of train, for the budget that a graph gets by default
 MINUTES = (1, 2, 3, 5, 10, 15, 20, 30)
 
@@ -169,11 +170,12 @@ class _Work:
     # -- rules -----------------------------------------------------------------------------------
 
     def _count(self) -> None:
-        """Rules; those of three steps only where there is time."""
-        length = 3 if self.seconds >= 2 * MINUTE else 2
+        """Rules; longer ones where there is time."""
+        size = len(self.graph.train)
+        length = 1 if size > LARGE else 3 if self.seconds >= 2 * MINUTE else 2
         run = train_paths(
             self.graph,
-            {"length": length},
+            {"length": length, "constants": size <= LARGE},
             calibrate=False,
             say=self.say,
             source=self.source,
