@@ -1,5 +1,6 @@
 """A bounded run of each fuzzer, and what the harness calls a failure."""
 
+import gzip
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ import harness
 import pytest
 from harness import Case, Seed, Target, find_target, fuzz, make_case, outcome, save_failures
 
+from bilink.data.limits import most_bytes
 from bilink.errors import DataError, DataWarning
 
 TARGETS = {  # cases of each
@@ -45,6 +47,9 @@ def test_seeds_of_graphs_are_valid_but_for_the_bomb(tmp_path, monkeypatch):
     target = find_target("graphs")
     for key, value in target.environment.items():
         monkeypatch.setenv(key, value)
+    bomb = next(seed for seed in target.seeds if "bomb" in seed.name)
+    (packed,) = bomb.content.values()
+    assert len(gzip.decompress(packed)) > 2 * most_bytes() == 128_000_000
     for seed in target.seeds:
         path = Case(seed, seed.content).write(tmp_path / seed.name)
         expected = "refused" if "bomb" in seed.name else "accepted"

@@ -44,7 +44,7 @@ def served(run, review=False):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def bilink_serve(*words):
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(20)

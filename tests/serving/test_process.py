@@ -60,7 +60,7 @@ def test_it_answers_after_rubbish_and_ends_when_told(run):
         assert len(get(f"{address[0]}api/query?head=e1&relation=r1&k=5")["answers"]) == 5
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(20)
+        server.wait(60)
     assert "Traceback" not in server.stderr.read()
 
 
@@ -74,7 +74,7 @@ def test_away_from_home_it_makes_a_token_and_wants_it(run):
         assert get(address, Authorization=f"Bearer {found[2]}")["graph"] == "random"
     finally:
         server.kill()
-        server.wait(20)
+        server.wait(60)
 
 
 def test_a_token_of_the_environment_is_wanted_and_not_printed(run):
@@ -88,7 +88,7 @@ def test_a_token_of_the_environment_is_wanted_and_not_printed(run):
         assert get(address, Authorization="Bearer not-for-the-log")["graph"] == "random"
     finally:
         server.kill()
-        server.wait(20)
+        server.wait(60)
 
 
 def test_a_token_in_the_printed_address_is_quoted(run):
@@ -99,7 +99,7 @@ def test_a_token_in_the_printed_address_is_quoted(run):
         assert opener.open(address, timeout=30).status == 200
     finally:
         server.kill()
-        server.wait(20)
+        server.wait(60)
 
 
 def test_what_cannot_be_served_is_a_sentence(tmp_path):
