@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bilink
 from bilink.data.index import known_answers
 from bilink.ensembles.mixture import MixtureScorer
 from bilink.errors import ConfigError
@@ -12,6 +13,8 @@ from bilink.evaluation.ranks import rank_triples
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
 from bilink.models.scorer import SIDES
+from bilink.queries.pairs import PairSearch
+from conftest import random_graph
 
 N, K = 7, 3
 
@@ -99,3 +102,17 @@ def test_what_cannot_be_mixed_is_refused():
     other = Model.empty("distmult", 2, N + 1, K)
     with pytest.raises(ConfigError, match="different numbers of entities: 7, 8"):
         MixtureScorer([product.scorer, other.scorer], dict.fromkeys(SIDES, np.ones((K, 2))))
+
+
+def test_pairs_of_a_readout_beside_rules_are_those_of_scoring_all():
+    graph = random_graph(n_entities=30, n_relations=2, size=200)
+    model = Model.empty("transh", 4, len(graph.entities), len(graph.relations))
+    for array in (model.entities, model.relations):
+        array[:] = np.random.default_rng(0).normal(size=array.shape)
+    rules = bilink.train(graph, "paths", options={"length": 1}).scorer
+    weights = dict.fromkeys(SIDES, np.ones((len(graph.relations), 2)))
+    mixture = MixtureScorer([model.scorer, rules], weights)
+    n = len(graph.entities)
+    scores = mixture.scores("tail", np.arange(n), np.zeros(n, dtype=np.int64)).astype(float)
+    found = PairSearch(mixture).best(0, 5)
+    np.testing.assert_allclose(found.scores, np.sort(scores.ravel())[::-1][:5], rtol=1e-5)
