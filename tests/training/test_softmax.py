@@ -290,7 +290,8 @@ def test_a_sample_is_rounded_only_where_that_pays(monkeypatch):
 @pytest.mark.parametrize("negatives", [0, 100])
 def test_a_grain_that_is_small_changes_little(negatives, atlas):
     options = {"epochs": 6, "batch_size": 200, "queries": "weighted", "init_scale": 1e-2}
-    options |= {"loss": "softmax", "negatives": negatives, "threads": 1}
+    options |= {"loss": "softmax", "negatives": negatives, "threads": 1, "decay": 0.97}
+    options |= {"regularization": {"entity": 0.02, "relation": 0.02}}
     runs = [
         bilink.train(atlas, "complex", 20, **options, rounding=rounding) for rounding in (0, 0.004)
     ]
