@@ -77,10 +77,8 @@ class MarginEngine:
         random = np.random.default_rng(seeds(self._config.seed, Stream.EPOCH, epoch))
         random.shuffle(order)
         at, model = self.position or self.begin(epoch), self.model
-        states = self.state.values()
-        params = kernels.Parameters(
-            model.entities, model.relations, *states, relation_scales=self._scales
-        )
+        first, second = self.state.values()
+        params = kernels.Parameters(model.entities, model.relations, first, second, self._scales)
         config, number = self._config, model.entities.dtype.type
         rules = kernels.Rules(
             number(config.margin),
