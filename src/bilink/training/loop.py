@@ -144,24 +144,40 @@ def make_engine(model: Model, graph: Graph, config: Config) -> Engine:
 def initialise(model: Model, config: Config) -> None:
     """Fill the model's arrays with random values, the same for the same seed."""
     random = generator(config.seed, Stream.INITIAL)
-    for array in (model.entities, model.relations):
+    arrays = model.entities, model.relations
+    for array, bound in zip(arrays, _initial_bounds(model, config), strict=True):
         if config.init == "normal":
             random.standard_normal(out=array, dtype=array.dtype)
             array *= config.init_scale
         else:
-            bound = config.init_scale
-            if config.init == "xavier":
-                bound *= np.sqrt(6 / sum(array.shape))
             random.random(out=array, dtype=array.dtype)
             array -= 0.5
-            array *= 2 * bound
+            array *= 2 * (1 if bound is None else bound)
+        if bound is None:
+            array /= np.linalg.norm(array, axis=1, keepdims=True)
+    if config.init == "paper" or getattr(config, "coordinates", "") == "paper":
+        # Drawn as the parameters in the paper; trained in others, perhaps.
+        for array, values in zip(arrays, model.family.restore(*arrays), strict=True):
+            array[:] = values
     if model.family.begin is not None:
         model.family.begin(model.relations)
     if isinstance(config, MarginConfig) and config.constraint != "none":
         norms = np.linalg.norm(model.entities, axis=1, keepdims=True)
-        if config.constraint == "ball":
+        if config.constraint != "sphere":
             norms = np.maximum(norms, 1)
         model.entities[:] /= np.where(norms > 0, norms, 1)
+
+
+def _initial_bounds(model: Model, config: Config) -> tuple[Any, ...]:
+    """The half-widths of uniform initial values; None for rows that are scaled to length one."""
+    arrays, found = (model.entities, model.relations), model.family.initial_bounds
+    if config.init == "paper" and found is not None:
+        return found(len(model.entities), model.dim)
+    glorot = tuple(np.sqrt(6 / sum(array.shape)) for array in arrays)
+    if config.init == "paper":
+        return glorot
+    scale = config.init_scale
+    return tuple(scale * bound for bound in glorot) if config.init == "xavier" else (scale, scale)
 
 
 def _reason_to_stop(progress: Progress, config: Config, engine: Engine) -> str:

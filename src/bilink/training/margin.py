@@ -46,6 +46,10 @@ class MarginEngine:
             *rejected_answers(graph),
         )
         self._train_chunk = model.family.bind(kernels.train_chunk)
+        scales = np.empty(0)
+        if config.coordinates == "paper" and model.family.relation_scales is not None:
+            scales = model.family.relation_scales(model.relations.shape[1])
+        self._scales = scales.astype(model.relations.dtype)
         self.position: Position | None = None
 
     @property
@@ -73,7 +77,8 @@ class MarginEngine:
         random = np.random.default_rng(seeds(self._config.seed, Stream.EPOCH, epoch))
         random.shuffle(order)
         at, model = self.position or self.begin(epoch), self.model
-        params = kernels.Parameters(model.entities, model.relations, *self.state.values())
+        first, second = self.state.values()
+        params = kernels.Parameters(model.entities, model.relations, first, second, self._scales)
         config, number = self._config, model.entities.dtype.type
         rules = kernels.Rules(
             number(config.margin),
@@ -82,7 +87,9 @@ class MarginEngine:
             number(config.regularization.entity),
             number(config.regularization.relation),
             self._optimizers[0].number,
+            number(config.epsilon),
             kernels.CONSTRAINTS[config.constraint],
+            config.steps == "triple",
         )
 
         stopped, asking = threading.Event(), threading.Lock()
