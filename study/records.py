@@ -2,7 +2,8 @@
 
 OUT/fb15k/softmax/C/                config.toml, history.jsonl, metrics.json
 OUT/fb15k/softmax/R+T+C (stack)/    metrics.json
-OUT/fb15k/leaderboard.md, .png      ours and others, best first; quality against minutes
+OUT/fb15k/leaderboard.png           quality against minutes
+OUT/leaderboard.md                  ours and others on all graphs, best first
 """
 
 import json
@@ -40,6 +41,12 @@ def record_study(data: str, *, out: Path, work: Path, hooks: Hooks | None = None
         settings=record_settings(data),
         command=f"bilink study records --data {data}",
     )
+
+
+def all_records(*, out: Path, work: Path) -> list[Study]:
+    """The studies of all graphs that have settings."""
+    graphs = [name for name in read_toml("records.toml") if name != "shared"]
+    return [record_study(name, out=out, work=work) for name in graphs]
 
 
 def record_settings(data: str) -> dict[str, dict[str, Any]]:
@@ -87,13 +94,26 @@ class Row:
     source: str
 
 
+_HEAD = """# Leaderboard
+
+Test split, filtered by train, valid and test, ties realistic; the highest MRR first, ours in bold.
+A reciprocal model has relation parameters of its own for each direction. Minutes are of training,
+on two cores, with one seed; the folder of each graph has settings and training histories.
+"""
+
+
+def page(studies: Sequence[Study]) -> str:
+    """The tables of several graphs."""
+    return "\n".join([_HEAD, *(leaderboard(study) for study in studies if pieces_of(study))])
+
+
 def leaderboard(study: Study) -> str:
     """Ours and others as a Markdown table, the highest MRR first."""
     ours = [row_of(study, name) for name in pieces_of(study)]
     rows = [replace(row, title=f"**{row.title}**") for row in ours]
     rows += published_records(study.data)
     lines = [
-        f"# {study.data}: test, filtered, ties realistic",
+        f"## {study.data}",
         "",
         "| model | MRR | Hits@1 | Hits@10 | MR | real parameters per entity | minutes | source |",
         "|---|---|---|---|---|---|---|---|",
@@ -134,8 +154,11 @@ def row_of(study: Study, name: str) -> Row:
     settings = [study.settings[letter] for letter in letters]
     trained = [x for x in settings if not is_paths(x)]  # paths have no parameters per entity
     models = [bilink.Model.empty(x["model"], x["dim"], 1, 0) for x in trained]
+    titles = [model.family.title for model in models]
+    if len(trained) < len(settings):
+        titles.append(NAMES["P"])
     return Row(
-        " + ".join(NAMES[letter] for letter in letters),
+        " + ".join(titles),
         test["mrr"],
         test["hits@1"],
         test["hits@10"],

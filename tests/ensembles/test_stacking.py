@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bilink.data.index import KnownAnswers
+from bilink.ensembles.factors import fit_ranking_weights, reciprocal_ranks
 from bilink.ensembles.fitting import ask_members
 from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.model import Model
@@ -108,3 +109,44 @@ def test_where_every_entity_is_an_answer_the_negatives_are_harmless():
     )
     assert (asked.gaps == 0).all()
     assert np.isfinite(fit_weights(asked, 1, shrinkage=1.0).weights).all()
+
+
+def sure_or_silent(n=400, seed=0):
+    """Two members: rules, which put half of the answers first and of the others a wrong one; and a
+    model, which puts all answers above most entities, but below some."""
+    random = np.random.default_rng(seed)
+    sure = random.random(n) < 0.5
+    rules = np.where(sure, -random.uniform(0.05, 1, n), 0)[:, None] * np.ones(20)
+    rules[~sure, 0] = 1
+    model = random.normal(np.repeat([0.5, -4.0], 10), 1, (n, 20))
+    log_counts = np.repeat(np.log([1, 1000]), 10).astype(np.float32)
+    gaps = np.stack([rules, model], axis=2).astype(np.float32)
+    return Comparisons(random.integers(0, 3, n), gaps, log_counts)
+
+
+def test_reciprocal_ranks_count_what_stands_above_and_half_of_what_is_level():
+    gaps = np.array([[[1.0, 0], [0, 0], [-1, 0]], [[0, -2], [0, 3], [0, -1]]], dtype=np.float32)
+    asked = Comparisons(np.array([0, 1]), gaps, np.log([1.0, 10.0, 100.0]))
+    found = reciprocal_ranks(asked, np.array([[1.0, 1.0], [5.0, 0.5]]))
+    np.testing.assert_allclose(found, [1 / (1 + 1 + 5), 1 / (1 + 10)], rtol=1e-6)
+
+
+def test_weights_rank_answers_better_than_those_that_make_them_likely():
+    asked, other = (sure_or_silent(seed=seed) for seed in (0, 1))
+    likely, ranking = fit_weights(asked, 3).weights, fit_ranking_weights(asked, 3)
+    before, after = (reciprocal_ranks(other, weights).mean() for weights in (likely, ranking))
+    assert before + 0.01 < after
+
+
+def test_where_there_is_little_to_judge_by_the_likelihood_decides():
+    asked = comparisons(n=12)
+    np.testing.assert_array_equal(
+        fit_ranking_weights(asked, 2, shrinkage=1.0), fit_weights(asked, 2, shrinkage=1.0).weights
+    )
+
+
+def test_ranking_weights_are_repeatable_and_stay_non_negative():
+    asked = comparisons(n=200, groups=3)
+    found = fit_ranking_weights(asked, 3, seed=5)
+    np.testing.assert_array_equal(found, fit_ranking_weights(asked, 3, seed=5))
+    assert (found >= 0).all()

@@ -85,11 +85,11 @@ def test_the_checkout_is_found_beside_the_package_or_in_this_folder(installed, t
 
 def rewritten(study, data, name, folder):
     """A table that the command writes from the committed results, and the committed one."""
-    results = folder / "results" / data
-    shutil.copytree(ROOT / "study/results" / study / data, results)
+    results = folder / "results"
+    shutil.copytree(ROOT / "study/results" / study, results)
     committed = (results / name).read_text(encoding="utf-8")
     (results / name).unlink()
-    options = ("--data", data, "--tables", "--no-pictures", "--out", str(results.parent))
+    options = ("--data", data, "--tables", "--no-pictures", "--out", str(results))
     done = run_study(study, *options, folder=folder, package=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
     return (results / name).read_text(encoding="utf-8"), committed
@@ -102,5 +102,5 @@ def test_records_writes_the_committed_leaderboard(tmp_path):
 
 @pytest.mark.realdata
 def test_wang2018_writes_the_committed_tables(real_data, tmp_path):
-    written, committed = rewritten("wang2018", "wn18", "tables.md", tmp_path)
+    written, committed = rewritten("wang2018", "wn18", "wn18/tables.md", tmp_path)
     assert written == committed

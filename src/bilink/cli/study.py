@@ -133,18 +133,18 @@ def records(
     """
     _find_study()
     from bilink._files import write_text
-    from study.records import draw_records, leaderboard, record_study, run_records
+    from study.records import all_records, draw_records, page, record_study, run_records
 
     for name in data.split(","):
         with _hooks() as hooks:
             study = record_study(name, out=out, work=work, hooks=hooks)
             if not tables_only:
                 run_records(study, models.split(",") if models else None)
-        path = out / name / "leaderboard.md"
-        write_text(path, leaderboard(study))
+        path = out / "leaderboard.md"
+        write_text(path, page(all_records(out=out, work=work)))
         say(f"the leaderboard is in {path}")
         if not plain:
-            picture = path.with_suffix(".png")
+            picture = out / name / "leaderboard.png"
             with needs("matplotlib", extra="plot", purpose="the picture of a study"):
                 draw_records(study, picture)
             say(f"a picture is in {picture}")

@@ -13,11 +13,12 @@ from bilink._threads import cores, single_threaded_blas
 from bilink.data.graph import COLUMNS, Graph
 from bilink.data.index import KnownAnswers, known_answers
 from bilink.data.negatives import sample_negatives
+from bilink.ensembles.factors import fit_ranking_weights
 from bilink.ensembles.mixture import MixtureScorer, Weights, check_members
 from bilink.errors import ConfigError, DataError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.evaluation.ranks import question_blocks
-from bilink.evaluation.regression import Comparisons, fit_weights
+from bilink.evaluation.regression import Comparisons
 from bilink.models.scorer import SIDES, Scorer, Side
 
 Progress = Callable[[int], None]
@@ -143,13 +144,13 @@ def _stack(
     triples: np.ndarray | None,
 ) -> Weights:
     def weights(comparisons: Comparisons) -> np.ndarray:
-        return fit_weights(
+        return fit_ranking_weights(
             comparisons,
             len(graph.relations),
             shrinkage=config.shrinkage,
             non_negative=config.non_negative,
             seed=config.seed,
-        ).weights
+        )
 
     asked = _ask(members, graph, config, progress, triples)
     if config.sides:
