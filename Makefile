@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`.  Both set up what they need in .venv.
+# Two commands: `make demo` and `make test`.  Each sets up what it needs in an environment.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -14,11 +14,21 @@ BASIC = tests/data tests/models tests/training tests/evaluation tests/ensembles 
 WITHOUT_JIT = tests/models tests/training/test_margin.py tests/training/test_optimizers.py \
   tests/training/test_softmax_kernels.py tests/evaluation/test_ranks.py -k 'not wherever_they_stand'
 
-.PHONY: demo test lint types unit install page page-tools peers pictures clean
+.PHONY: demo docs dist test lint types unit install page page-tools peers pictures clean
 .PHONY: test-lowest test-without-extras test-without-jit
 
-demo: install
+# The demo needs what `pip install .` brings and none of the development tools: 720 MB.
+# Where those are installed already, it uses their environment.
+DEMO = $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.demo)
+
+demo: $(DEMO)
 	$(BIN)/bilink demo
+
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python $(PIP) --editable .
+	touch $@
 
 test: lint types unit
 
@@ -29,6 +39,24 @@ $(STAMP): pyproject.toml
 	$(BIN)/python $(PIP) --upgrade pip
 	$(BIN)/python $(PIP) --editable '.[dev]'
 	touch $(STAMP)
+
+docs: $(VENV)/.docs  # the site, in build/site; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going --quiet -b html -c docs . build/site
+	@echo "the site is in build/site/index.html"
+
+$(VENV)/.docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) --upgrade pip
+	$(BIN)/python $(PIP) --editable . --group docs
+	touch $@
+
+dist:  # wheel and sdist, checked; in dist
+	rm -rf dist
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python $(PIP) --upgrade build twine
+	.venv-dist/bin/python -m build --outdir dist .
+	.venv-dist/bin/python -m twine check --strict dist/*
+	.venv-dist/bin/python .ci/contents.py dist/*
 
 peers: install  # PyKEEN and torch: a test and the benchmarks compare with them
 	$(BIN)/python $(PIP) --group peers

@@ -14,7 +14,7 @@ from bilink._extras import lazy
 # from whoever works beside them; 26 unless set.  See benchmarks/two_at_once.py.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The front door.  Each name is imported when it is first used, so that `import bilink` is quick.
 _NAMES = {

@@ -1,6 +1,6 @@
 """One file of triples, in any of the formats that bilink reads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -221,7 +221,7 @@ def table_in_memory(part: Any, where: str, columns: str | None) -> TripleTable |
     else:
         rows = part.tolist() if isinstance(part, np.ndarray) else list(part)
         for i, row in enumerate(rows):
-            if isinstance(row, str) or len(row) != 3:
+            if isinstance(row, str) or not isinstance(row, Sized) or len(row) != 3:
                 raise DataError(f"{where}: row {i + 1}: expected head, relation, tail: {row!r}")
         fields = zip(*rows, strict=True) if rows else ((), (), ())
         frame = pl.DataFrame({n: _strings(c, where) for n, c in zip(NAMES, fields, strict=True)})
@@ -232,7 +232,10 @@ def _strings(values: Iterable[Any], where: str) -> Any:
     values = list(values)
     for i, value in enumerate(values):
         if not isinstance(value, str):
-            raise DataError(f"{where}: row {i + 1}: names must be strings, not {value!r}")
+            raise DataError(
+                f"{where}: row {i + 1}: names must be strings, not {value!r}; "
+                "write str(…) around them"
+            )
     try:
         return pl.Series(values, dtype=pl.String)
     except UnicodeEncodeError as error:

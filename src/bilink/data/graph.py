@@ -1,13 +1,14 @@
 """The graph: names, and triples as integers."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from bilink._text import counted, shortened
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import DataError
 
@@ -53,12 +54,38 @@ def _position(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return place
 
 
+def named_triples(triples: Any) -> list[tuple[str, str, str]]:
+    """Triples of names as a list; anything else is an error that says what was given."""
+    if isinstance(triples, str) or not isinstance(triples, Iterable) or hasattr(triples, "columns"):
+        what = shortened(str(triples))
+        if hasattr(triples, "columns"):
+            what = "a data frame; pass frame.rows()"
+        raise DataError(f"expected a list of (head, relation, tail), not {what}")
+    rows = list(triples)
+    if len(rows) == 3 and all(isinstance(part, str) for part in rows):
+        raise DataError("expected a list of triples, not one triple: put it in brackets, [(…)]")
+    for row in rows:
+        if not isinstance(row, Iterable) or isinstance(row, str) or not _is_triple(tuple(row)):
+            raise DataError(f"expected head, relation and tail, three names, not {row!r}")
+    return [(head, relation, tail) for head, relation, tail in rows]
+
+
+def _is_triple(row: tuple[Any, ...]) -> bool:
+    return len(row) == 3 and all(isinstance(part, str) for part in row)
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A knowledge graph whose triples are split into train, valid and test.
 
     The arrays have shape (n, 3), int32, with columns head, relation, tail.  They are read-only.
     ``negatives`` holds, by split, the triples that the files label as false.
+
+    Examples
+    --------
+    >>> import bilink
+    >>> bilink.graph_from_triples([("Monaco", "borders", "France"), ("Spain", "borders", "France")])
+    Graph('graph', 3 entities, 1 relation, 2 training, 0 validation and 0 test triples)
     """
 
     name: str
@@ -89,6 +116,12 @@ class Graph:
         if name not in SPLITS:
             raise DataError(f"unknown split {name!r}; there are {', '.join(SPLITS)}")
         return getattr(self, name)
+
+    def ids(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
+        """The ids of triples of names, an array of shape (n, 3)."""
+        entities, relations = self.entities.find, self.relations.find
+        ids = [(entities(h), relations(r), entities(t)) for h, r, t in named_triples(triples)]
+        return np.array(ids, dtype=np.int32).reshape(-1, 3)
 
     @property
     def triples(self) -> np.ndarray:
@@ -127,6 +160,6 @@ class Graph:
     def __repr__(self) -> str:
         return (
             f"Graph({self.name!r}, {len(self.entities):,} entities, "
-            f"{len(self.relations):,} relations, {len(self.train):,} training, "
+            f"{counted(len(self.relations), 'relation')}, {len(self.train):,} training, "
             f"{len(self.valid):,} validation and {len(self.test):,} test triples)"
         )

@@ -1,13 +1,17 @@
 """Graphs from paths, catalogue names and memory; and back to files."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from bilink._files import filling, replacing
+from bilink._text import shortened
 from bilink.data import catalogue
 from bilink.data.graph import FRACTIONS, SPLITS, Graph, Split
 from bilink.errors import DataError
+
+_EDGE_ATTRIBUTES = ("relation", "label", "type")  # of NetworkX graphs, that may name a relation
 
 
 def load_graph(
@@ -25,12 +29,17 @@ def load_graph(
     A path that exists goes before a name of the catalogue.  A single file is split by ``seed`` and
     ``fractions``; ``columns``, ``separator`` and ``header`` are as in `read_triples`.
     """
+    if not isinstance(source, str | PathLike):
+        raise DataError(
+            f"expected a path or a name, not {shortened(str(source))}; triples in memory are read "
+            "by bilink.graph_from_triples"
+        )
     path = Path(source)
     if not path.exists():
         if isinstance(source, Path) or len(path.parts) != 1 or path.suffix:
             raise DataError(f"{path}: there is no such file or folder")
-        path = catalogue.resolve(source)
-        name = name or catalogue.entry(source).name
+        path = catalogue.resolve(str(source))
+        name = name or catalogue.entry(str(source)).name
     if not path.is_dir() and not path.is_file():
         raise DataError(f"{path}: neither a file nor a folder; write the triples to a file first")
     # Readers are imported when a graph is read: polars takes longer to load than all of data.
@@ -48,6 +57,44 @@ def load_graph(
     name = name or path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     table = read_table(path, **options)
     return build_graph([table], name=name, seed=seed, fractions=fractions)
+
+
+def graph_or_source(data: Any) -> Graph | str | Path:
+    """What to train on: a graph or the place of one as it is, and a graph of triples in memory.
+
+    In memory means a data frame, an iterable of triples or a directed NetworkX graph.
+    """
+    if isinstance(data, Graph | str | Path):
+        return data
+    if isinstance(data, PathLike):
+        return Path(data)
+    if hasattr(data, "edges") and hasattr(data, "is_directed"):
+        return graph_from_triples(_networkx_triples(data))
+    if isinstance(data, Iterable) and not isinstance(data, bytes | Mapping):
+        return graph_from_triples(data)
+    raise DataError(
+        "expected a file, a folder, a name that 'bilink data ls' shows, a data frame, triples or a "
+        f"graph, not {shortened(str(data))}"
+    )
+
+
+def _networkx_triples(graph: Any) -> Iterator[tuple[str, str, str]]:
+    """One triple for each edge; its key or an attribute is the relation."""
+    if not graph.is_directed():
+        raise DataError(
+            "an undirected NetworkX graph does not say which end of an edge is the head; "
+            "make a DiGraph of it"
+        )
+    edges = graph.edges(data=True, keys=True) if graph.is_multigraph() else graph.edges(data=True)
+    for head, tail, *key, attributes in edges:
+        named = [attributes.get(name) for name in _EDGE_ATTRIBUTES]
+        relation = next((r for r in [*key, *named] if isinstance(r, str)), None)
+        if relation is None:
+            raise DataError(
+                f"the edge from {head!r} to {tail!r} names no relation: give it a key, or one of "
+                f"the attributes {', '.join(_EDGE_ATTRIBUTES)}"
+            )
+        yield head, relation, tail
 
 
 def graph_from_triples(

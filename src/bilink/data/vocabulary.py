@@ -54,6 +54,8 @@ class Vocabulary:
 
     def find(self, text: str) -> int:
         """The id of a name or of an unambiguous label; else an error with close matches."""
+        if not isinstance(text, str):
+            raise DataError(f"the name of {self._one} must be text, not {shortened(str(text))}")
         if text in self._ids:
             return self._ids[text]
         candidates = self._ids_by_label.get(text, [])
@@ -91,6 +93,10 @@ class Vocabulary:
         texts = [(self.label(i), i) for i in range(len(self))]
         texts += [(name, i) for i, name in enumerate(self.names) if name in self.labels]
         return _SearchIndex(texts)
+
+    @property
+    def _one(self) -> str:
+        return "an entity" if self.kind == "entity" else f"a {self.kind}"
 
     @property
     def _plural(self) -> str:

@@ -25,6 +25,7 @@ may contradict it: no candidate is more than certain, so the chances of all may 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,7 @@ class Probability:
 
 def check_missing(missing: float) -> float:
     """The share of facts thought missing, if it is one."""
-    if not 0 < missing < 1:
+    if not isinstance(missing, Real) or not 0 < missing < 1:
         raise ConfigError(f"missing must be a share between 0 and 1, not {missing}")
     return missing
 

@@ -4,10 +4,11 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from bilink._text import printable
+from bilink._text import printable, shortened
 from bilink.data.limits import most_bytes
 from bilink.data.rdf import RDF_ENDINGS
 from bilink.errors import BilinkError, ConfigError, DataError
@@ -135,6 +136,8 @@ class AnswerSets(Table):
 
 def check_count(k: int) -> None:
     """Complain where no answers are asked for."""
+    if not isinstance(k, Integral):
+        raise ConfigError(f"k must be a whole number, not {k!r}")
     if k < 1:
         raise ConfigError(f"k must be at least 1, not {k}")
 
@@ -166,6 +169,28 @@ class Question:
             yield
         except BilinkError as error:
             raise type(error)(f"{self.where}: {error}" if self.where else str(error)) from None
+
+
+def as_questions(questions: Any) -> list[Question]:
+    """Questions as they are, or made of (head, relation, tail) with None or ``?`` in them."""
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise DataError(
+            f"expected a list of questions, not {shortened(str(questions))}; "
+            "bilink.read_questions reads a file of them"
+        )
+    made = []
+    for question in questions:
+        if isinstance(question, Question):
+            made.append(question)
+            continue
+        if not isinstance(question, Sequence) or isinstance(question, str) or len(question) != 3:
+            raise DataError(
+                "a question is (head, relation, tail) with None for what is asked, "
+                f"not {shortened(str(question))}"
+            )
+        head, relation, tail = (None if cell in _OPEN else cell for cell in question)
+        made.append(Question(head, relation, tail))
+    return made
 
 
 def read_questions(path: str | Path) -> list[Question]:

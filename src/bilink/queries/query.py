@@ -14,7 +14,7 @@ from bilink.errors import ConfigError
 from bilink.evaluation.probability import MISSING, Judge, check_missing
 from bilink.evaluation.ranks import best_of_row
 from bilink.models.scorer import Scorer, Side
-from bilink.queries.answers import Answer, Answers, AnswerSets, Question, check_count
+from bilink.queries.answers import Answer, Answers, AnswerSets, Question, as_questions, check_count
 from bilink.queries.fitting import Fitting, LeftOut, add_up
 from bilink.queries.new_facts import Wanted, most_probable, places_to_search
 from bilink.queries.pairs import MEMORY_BUDGET, PairSearch
@@ -201,7 +201,7 @@ class Answering:
 
     def query_all(
         self,
-        questions: Sequence[Question],
+        questions: Iterable[Question | Sequence[str | None]],
         *,
         k: int = 10,
         new: bool = False,
@@ -211,15 +211,21 @@ class Answering:
         memory: int = MEMORY_BUDGET,
         progress: Callable[[int], None] | None = None,
     ) -> AnswerSets:
-        """The answers to many questions, such as ``bilink.read_questions`` reads from a file.
+        """The answers to many questions, as one table.
 
-        Options are those of ``query``; ``progress`` is called after each question.
+        A question is (head, relation, tail) with None for what is asked, or what
+        ``bilink.read_questions`` reads from a file.  Options are those of ``query``; ``progress``
+        is called after each question.
+
+        Examples
+        --------
+        >>> run.query_all([("Austria", "borders", None)], k=3)  # doctest: +SKIP
         """
         check_count(k)
         options: dict[str, Any] = {"k": k, "new": new, "only": only, "any_entity": any_entity}
         options |= {"missing": missing, "memory": memory}
         sets = []
-        for question in questions:
+        for question in as_questions(questions):
             with question.blamed():
                 given: dict[str, Any] = dict(question.given)
                 sets.append(self.query(**given, **options))
@@ -455,6 +461,8 @@ class Answering:
             if only != SEEN:
                 raise ConfigError(f"only must be {SEEN!r} or a list of names, not {only!r}")
             return self._trained.seen(r, side)
+        if not isinstance(only, Iterable):
+            raise ConfigError(f"only must be {SEEN!r} or a list of names, not {only!r}")
         return np.unique(self.graph.entities.find_all(only))
 
     def _shown(self, entity: int, r: int) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from bilink._files import write_error
 from bilink._random import Stream, generator
+from bilink._text import shortened
 from bilink.data.graph import Graph
 from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 from bilink.errors import ConfigError, RunError
@@ -70,6 +71,8 @@ def audit(
     which is ``audit`` in the run's own by default.  Nothing comes back if it was
     interrupted.
     """
+    if not isinstance(run, Run):
+        raise ConfigError(f"expected a run, not {shortened(str(run))}; bilink.load reads one")
     check_audit(k, errors)
     if work is None and run.path is not None:
         work = run.path / AUDIT

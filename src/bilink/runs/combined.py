@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bilink._documents import converted
+from bilink._text import shortened
 from bilink.data.graph import Graph
 from bilink.ensembles.fitting import EnsembleConfig, fit_ensemble
 from bilink.ensembles.mixture import MixtureScorer
@@ -25,7 +26,7 @@ from bilink.models.storage import (
 from bilink.paths.model import NAME as PATHS
 from bilink.paths.model import PathModel, load_paths_and_digest, save_paths
 from bilink.runs.config import read_source
-from bilink.runs.folder import RunFolder
+from bilink.runs.folder import RunFolder, check_folder
 from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
@@ -75,6 +76,7 @@ class CombinedRun(Run):
 
     def write(self, folder: RunFolder) -> None:
         """Write all files of the run to its folder."""
+        check_folder(folder)
         folder.begin(self.graph)
         members: list[dict[str, Any]] = []
         digests = []
@@ -133,6 +135,8 @@ def combine(
 def _members(runs: Sequence[Run], out: str | Path | None) -> dict[str, Model | PathModel]:
     """The models of the runs by name, if they go together."""
     members: dict[str, Model | PathModel] = {}
+    if not isinstance(runs, Sequence) or not all(isinstance(run, Run) for run in runs):
+        raise ConfigError(f"expected a list of runs, not {shortened(str(runs))}")
     for run in runs:
         if not isinstance(run, TrainedRun | PathRun):
             raise ConfigError(f"{run.path} is an ensemble itself; give its members instead")

@@ -76,6 +76,12 @@ DECISIONS, UPDATES = "decisions.tsv", "updates"
 MEMBER = re.compile(r"member-\d+\.safetensors")
 
 
+def check_folder(folder: Any) -> None:
+    """Complain where a path is given in place of a folder."""
+    if not isinstance(folder, RunFolder):
+        raise RunError(f"write takes a RunFolder; to keep a run in {folder!r}, call run.save")
+
+
 class RunFolder:
     """Reads and writes the files of one run."""
 

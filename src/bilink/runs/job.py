@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from bilink._memory import physical_memory
 from bilink._random import Stream, generator
 from bilink.data.graph import Graph
 from bilink.data.index import answers_of
-from bilink.data.loading import load_graph
+from bilink.data.loading import graph_or_source, load_graph
 from bilink.errors import ConfigError, DataError, RunError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.models.model import Model
@@ -41,7 +42,7 @@ ShouldStop = Callable[[], bool]
 
 
 def train(
-    data: Graph | str | Path,
+    data: Any,
     model: str | None = None,
     dim: int | None = None,
     *,
@@ -69,6 +70,9 @@ def train(
     """
     from bilink.runs.auto import is_auto, minutes_of, train_auto  # which trains jobs itself
 
+    data = graph_or_source(data)
+    if model is not None and not isinstance(model, str):
+        raise ConfigError(f"model must be a name such as 'complex', not {model!r}")
     given = {**(options or {}), **more_options}
     hooks: dict[str, Any] = {"on_epoch": on_epoch, "should_stop": should_stop}
     minutes = minutes_of(budget)
@@ -112,7 +116,7 @@ def prepare(
     """
     model = model or (former.model if former else "complex")
     dim = dim if dim is not None else (former.dim if former else 100)
-    if dim < 1:
+    if not isinstance(dim, Integral) or dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
     name = family(model).name
     if data is None and former is None:

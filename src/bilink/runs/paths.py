@@ -25,7 +25,7 @@ from bilink.paths.rules import MiningConfig, Rules
 from bilink.paths.scorer import PathScorer, fixed_weights
 from bilink.queries.rules import RuleReader
 from bilink.runs.config import read_source
-from bilink.runs.folder import RunFolder
+from bilink.runs.folder import RunFolder, check_folder
 from bilink.runs.run import Run
 
 Say = Callable[[str], None]
@@ -74,6 +74,7 @@ class PathRun(Run):
 
     def write(self, folder: RunFolder) -> None:
         """Write all files of the run to its folder."""
+        check_folder(folder)
         folder.begin(self.graph)
         self.digest = save_paths(self.model, folder.model)
         self._write_probability(folder)

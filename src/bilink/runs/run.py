@@ -63,9 +63,31 @@ class Run(Answering):
         """The models as new entities meet them."""
         return {name: Frozen.of(model, self.graph) for name, model in self.models.items()}
 
+    def write(self, folder: RunFolder) -> None:
+        """Write all files of the run to its folder; ``save`` makes one."""
+        raise NotImplementedError
+
+    def save(self, folder: str | Path, *, force: bool = False) -> None:
+        """Keep the run in a new folder, which ``bilink.load`` reads.
+
+        Parameters
+        ----------
+        folder
+            Where to; an empty folder, or one that does not exist.
+        force
+            Replace the run that is there.
+
+        Examples
+        --------
+        >>> run.save("runs/mine")  # doctest: +SKIP
+        """
+        place = RunFolder(folder)
+        with place.created(force):
+            self.write(place)
+
     def score(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
         """The score of each (head, relation, tail) of names; higher is more likely."""
-        return self.scorer.score(self._ids(triples))
+        return self.scorer.score(self.graph.ids(triples))
 
     def probability(
         self, triples: Iterable[tuple[str, str, str]], missing: float | None = None
@@ -75,12 +97,7 @@ class Run(Answering):
         ``missing`` is the share of all facts that is thought missing.  None stands for a training
         fact, which the model has seen and cannot judge, and for a run without probabilities.
         """
-        return self.chances(self._ids(triples), missing)
-
-    def _ids(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
-        entities, relations = self.graph.entities.find, self.graph.relations.find
-        ids = [(entities(h), relations(r), entities(t)) for h, r, t in triples]
-        return np.array(ids, dtype=np.int32).reshape(-1, 3)
+        return self.chances(self.graph.ids(triples), missing)
 
     def explain(
         self, head: str, relation: str, tail: str, k: int = 5, missing: float | None = None

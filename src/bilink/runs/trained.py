@@ -10,7 +10,7 @@ from bilink.errors import RunError
 from bilink.models.model import Model
 from bilink.models.scorer import Scorer
 from bilink.runs.config import RunConfig
-from bilink.runs.folder import RunFolder
+from bilink.runs.folder import RunFolder, check_folder
 from bilink.runs.run import Run
 from bilink.training.engine import Progress
 from bilink.training.loop import INTERRUPTED
@@ -45,6 +45,7 @@ class TrainedRun(Run):
 
     def write(self, folder: RunFolder) -> None:
         """Write all files of the finished run to its folder."""
+        check_folder(folder)
         folder.begin(self.graph)
         for record in self.history:
             folder.append_history(record)

@@ -20,7 +20,7 @@ import numpy as np
 
 from bilink._text import closest, counted, printable
 from bilink.data.building import check_size
-from bilink.data.graph import SPLITS, Graph
+from bilink.data.graph import SPLITS, Graph, named_triples
 from bilink.data.index import known_answers, rejected_facts
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError, DataError, RunError
@@ -133,7 +133,7 @@ def update_run(
         raise ConfigError(f"{what} and not trained, so there are no epochs to go on with")
     if epochs and isinstance(run, TrainedRun) and not run.history:
         raise ConfigError("the run was made and not trained, so there are no epochs to go on with")
-    grown = _grow(run.graph, list(triples), list(rejected))
+    grown = _grow(run.graph, named_triples(triples), named_triples(rejected))
     folder = RunFolder(out) if out is not None else None
     if folder is None:
         made = _made(run, grown, epochs, seed, on_epoch, should_stop)
@@ -169,19 +169,8 @@ class _Grown:
         )
 
 
-def _check_names(triples: Iterable[Any]) -> None:
-    for triple in triples:
-        if (
-            isinstance(triple, str)
-            or len(triple) != 3
-            or not all(isinstance(x, str) for x in triple)
-        ):
-            raise DataError(f"expected head, relation and tail, three names, not {triple!r}")
-
-
 def _grow(graph: Graph, triples: list[Triple], rejected: list[Triple]) -> _Grown:
     """The graph with what is new in ``triples``; old ids stay, new names follow in their order."""
-    _check_names([*triples, *rejected])
     old_entities, old_relations = len(graph.entities), len(graph.relations)
     entity, relation = _Finder(graph.entities), _Finder(graph.relations)
     rows = np.array(
