@@ -28,6 +28,7 @@ from bilink.training.config import FIXED_ONCE_STARTED, Config
 from bilink.training.engine import Engine
 from bilink.training.estimate import Plan
 from bilink.training.loop import INTERRUPTED, OnProgress, check_engine, fit
+from bilink.training.parts import NOW, check_parts, fit_in_parts
 from bilink.training.presets import Tuning
 
 # Multiplications that a validation may always take, some ten seconds on two cores; and those for
@@ -152,6 +153,11 @@ class Job:
         sizes = (len(self.graph.entities), len(self.graph.relations))
         widths = family(self.config.model).widths(self.config.dim)
         needed = 4 * sum(rows * width for rows, width in zip(sizes, widths, strict=True))
+        if self.config.training.parts > 1:
+            check_parts(self.graph, self.config.training)
+            if self.wrap is not None:
+                raise ConfigError("paths and a model cannot be trained together in parts")
+            needed *= 2 / self.config.training.parts
         if needed > physical_memory():
             raise ConfigError(
                 f"dim {self.config.dim} is too large: the parameters alone take "
@@ -196,6 +202,8 @@ class Job:
         probabilities are learnt on the validation split at the end.
         """
         folder = RunFolder(out) if out is not None else None
+        if folder is None and self.config.training.parts > 1:
+            raise ConfigError("training in parts keeps them in the folder of the run; name out")
         begin = self._begin()
         with folder.created(force) if folder else nullcontext():
             if folder:
@@ -234,7 +242,7 @@ class Job:
     ) -> TrainedRun:
         """Go on in ``folder`` from its checkpoint, or from the start without one."""
         with folder.locked():
-            begin = None if folder.checkpoint.exists() else self._begin()
+            begin = None if folder.is_begun else self._begin()
             return self._train(folder, on_epoch, on_progress, should_stop, calibrate, begin)
 
     def _begin(self) -> Callable[[Model], None] | None:
@@ -290,30 +298,34 @@ class Job:
             if on_epoch:
                 on_epoch(record)
 
-        result = fit(
-            self._empty(),
-            self.graph,
-            self.config.training,
-            validate=validation(
-                self.graph, self.config.training, self.validation_triples, on_progress
-            ),
-            on_epoch=record_epoch,
-            on_progress=on_progress,
-            checkpoint=folder.checkpoint if folder else None,
-            should_stop=should_stop,
-            wrap=self.wrap,
-            begin=begin,
-        )
-        trained = bool(history)
+        training = self.config.training
+        hooks: dict[str, Any] = {
+            "validate": validation(self.graph, training, self.validation_triples, on_progress),
+            "on_epoch": record_epoch,
+            "on_progress": on_progress,
+            "should_stop": should_stop,
+        }
+        if training.parts > 1 and folder is not None:
+            folder.make_parts()
+            kind = family(self.config.model), self.config.dim
+            result = fit_in_parts(*kind, self.graph, training, folder.parts, **hooks)
+        else:
+            checkpoint = folder.checkpoint if folder else None
+            more: dict[str, Any] = {"wrap": self.wrap, "begin": begin, "checkpoint": checkpoint}
+            result = fit(self._empty(), self.graph, training, **hooks, **more)
+        trained, model = bool(history), result.model
         if folder is not None:
             if result.stopped != INTERRUPTED:
                 if history or folder.read_config() != self.config:
                     folder.write_config(self.config)
-                digest = folder.write_model(result.model, self.graph, result.progress.epoch)
+                digest = folder.write_model(model, self.graph, result.progress.epoch)
+                if training.parts > 1:
+                    model, _ = folder.read_model(self.graph)  # no longer that among the parts
+                    folder.remove_parts(NOW)
             history = folder.read_history()
         run = TrainedRun(
             self.graph,
-            result.model,
+            model,
             self.config,
             history,
             result.progress,
@@ -346,7 +358,7 @@ def resume(
             f"{path} was made by {config.made.get('by')} and not trained, so it cannot go on"
         )
     config = replace(config, training=_changed(config.training, options or {}, folder))
-    if folder.model.exists() and not folder.checkpoint.exists():
+    if folder.model.exists() and not folder.is_begun:
         raise RunError(f"{path} is finished, and its checkpoint is gone: it cannot go on")
     job = Job(folder.read_graph(), config)
     return job.resume(folder, on_epoch, on_progress, should_stop)

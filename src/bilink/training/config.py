@@ -77,6 +77,9 @@ class TrainingConfig:
     keep: Literal["best", "last"] = option(
         "best", "the model that a run ends with: the best on validation, or the last"
     )
+    parts: int = option(
+        1, "parts that the entities are dealt into; two of them are in memory at a time", 1, 256
+    )
     minutes: float = option(0.0, "stop after so many minutes of training; 0 for never", 0)
     checkpoint_seconds: float = option(60.0, "least time between two checkpoints", 0)
 
@@ -214,7 +217,15 @@ CONFIGS = (MarginConfig, SoftmaxConfig)
 ROUNDING_PAYS = 5
 
 # The state of a run, or what its validations are compared by, depends on these.
-FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "start", "validation_triples")
+FIXED_ONCE_STARTED = (
+    "seed",
+    "optimizer",
+    "init",
+    "init_scale",
+    "start",
+    "parts",
+    "validation_triples",
+)
 
 # What version 0.1.0 called some options, and those that it had for both engines.
 _FORMER = {"questions": "queries", "together": "answers_per_query", "grain": "rounding"}
