@@ -23,7 +23,7 @@ COMMON = {"threads": 1, "validation_triples": 0, "keep": "last", "patience": 0}
 SETTINGS = {
     "margin": lambda epochs, parts: MarginConfig(epochs=epochs, parts=parts, negatives=5, **COMMON),
     "sampled": lambda epochs, parts: SoftmaxConfig(
-        epochs=epochs, parts=parts, negatives=1000, **COMMON
+        epochs=epochs, parts=parts, negatives=500, **COMMON
     ),
     "softmax": lambda epochs, parts: SoftmaxConfig(epochs=epochs, parts=parts, **COMMON),
 }

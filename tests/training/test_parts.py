@@ -217,7 +217,7 @@ def test_entities_that_were_learnt_in_parts_rank_about_as_well(tmp_path):
     n = 60
     triples = np.array([(i, r, (i + r + 1) % n) for i in range(n) for r in range(3)])
     graph = replace(GRAPH_OF(n), train=triples)
-    config = SoftmaxConfig(**{**COMMON, "epochs": 60, "parts": 4}, batch_size=32)
+    config = SoftmaxConfig(**{**COMMON, "epochs": 15, "parts": 4}, batch_size=32)
     losses = {}
     for count in (1, 4):
         records = []

@@ -1,7 +1,7 @@
 """What the training loop knows of an engine, and the state of an unfinished run on disk."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -83,9 +83,6 @@ class Engine(EpochRunner, Protocol):
 
         The names of those with a row for each entity begin with "entity_".
         """
-
-    def adopt(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on with the optimizer's arrays of another engine, in place."""
 
     def begin(self, epoch: int) -> Position:
         """The start of an epoch."""

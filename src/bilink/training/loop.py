@@ -74,8 +74,13 @@ def fit(
 class Keeper(Protocol):
     """What is trained and what is kept of it: the state on disk, and the best model so far."""
 
-    engine: EpochRunner
-    saved: Path | None  # where the last good state is
+    @property
+    def engine(self) -> EpochRunner:
+        """What runs epochs."""
+
+    @property
+    def saved(self) -> Path | None:
+        """Where the last good state is, if there is one."""
 
     def restore(self) -> Progress:
         """Go to the start of training, or to where it stood."""
@@ -231,7 +236,7 @@ def check_engine(family: Family, config: Config) -> None:
 
 def make_engine(
     model: Model, graph: Graph, config: Config, candidates: int | None = None
-) -> Engine:
+) -> MarginEngine | SoftmaxEngine:
     """The engine that the loss asks for; ``candidates`` are those that entities stand for."""
     if isinstance(config, MarginConfig):
         return MarginEngine(model, graph, config)

@@ -48,6 +48,7 @@ from bilink.training.loop import (
     run_epochs,
 )
 
+MOST = 256  # parts
 FORMAT, JOURNAL_FORMAT, VERSION = "bilink-part", "bilink-parts", 1
 JOURNAL, NOW = "journal.jsonl", "now.safetensors"
 OURS = re.compile(
@@ -505,7 +506,7 @@ class _InParts:
 
     def __init__(self, engine: PartsEngine):
         self.engine, self._files = engine, engine.files
-        self._progress, self._now = Progress(), None
+        self._progress = Progress()
         self._best: int | None = None
 
     @property
