@@ -123,6 +123,8 @@ class RunFolder:
         strangers = {
             name for name in present - {*FILES, AUDIT, PARTS} if not MEMBER.fullmatch(name)
         }
+        inside = (path.name for path in self.parts.glob("*"))
+        strangers |= {f"{PARTS}/{name}" for name in inside if not OURS.fullmatch(name)}
         if strangers:
             raise RunError(
                 f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "

@@ -25,7 +25,7 @@ _STATES = {"adagrad": 1, "row-adagrad": 0, "sgd": 0, "adam": 2}  # as large as t
 _BASE = 200 * 2**20  # the interpreter, its libraries and compiled kernels
 _NAME = 70  # bytes of an entity's name
 _TRIPLE = 24  # bytes that an engine keeps of each triple, beside the triple
-_PLACE, _SORTED = 6, 4  # bytes: where parts have each entity, and the bucket of each triple
+_PLACE, _SORTED = 6, 12  # bytes: where parts have each entity, and the bucket of each triple
 # By how much a step takes longer than its processor time, spread over the threads: parts of it run
 # on one thread.
 _SERIAL = 1.2

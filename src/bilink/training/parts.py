@@ -194,8 +194,8 @@ class PartFiles:
         for name in ("graph", "model", "dim", "parts"):
             if getattr(state, name) != getattr(own, name):
                 raise RunError(f"{where} does not fit its run: it has another {name}")
-        if len(state.versions) != state.parts:
-            raise RunError(f"{where} is damaged: its versions are not those of all parts")
+        if len(state.versions) != state.parts or min(state.deal, state.progress.epoch) < 0:
+            raise RunError(f"{where} is damaged: its first line makes no sense")
         self.state = state
         order = bucket_order(state.parts)
         for line in lines[1:]:
