@@ -192,9 +192,13 @@ def test_validation_sees_all_entities_in_their_order(tmp_path):
     np.testing.assert_array_equal(seen[0], whole.entities)  # the same start as in one piece
 
 
-def test_two_parts_are_the_whole_graph_in_another_order(tmp_path):
-    """With one bucket and no negatives to draw, training in parts is exactly as usual."""
-    config = SoftmaxConfig(epochs=3, threads=1, parts=2, batch_size=10**6, optimizer="sgd")
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "row-adagrad", "adam"])
+def test_two_parts_are_the_whole_graph_in_another_order(optimizer, tmp_path):
+    """With one bucket and no negatives to draw, training in parts is as usual: but for the order.
+
+    So the optimizer's state follows its rows from deal to deal.
+    """
+    config = SoftmaxConfig(epochs=3, threads=1, parts=2, batch_size=10**6, optimizer=optimizer)
     in_parts = trained(tmp_path, config).model
     whole = Model.empty("complex", 3, len(GRAPH.entities), len(GRAPH.relations))
     in_one = fit(whole, GRAPH, replace(config, parts=1)).model
@@ -232,6 +236,27 @@ def test_entities_that_were_learnt_in_parts_rank_about_as_well(tmp_path):
 
 def GRAPH_OF(n):
     return random_graph(n_entities=n, n_relations=3, size=100)
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGS))
+def test_buckets_may_be_empty(name, tmp_path):
+    graph = random_graph(n_entities=31, n_relations=3, size=12)
+    result = trained(tmp_path, replace(CONFIGS[name], parts=10), graph)
+    assert result.model.is_finite()
+
+
+def test_a_model_outlives_the_next_one(tmp_path):
+    """Its file is mapped, and must not change below it."""
+    models = []
+
+    def validate(model):
+        models.append((model, model.entities.copy()))
+        return 0.1
+
+    trained(tmp_path, replace(CONFIGS["margin"], epochs=3, validate_every=1), validate=validate)
+    assert len(models) == 3
+    for model, entities in models:
+        np.testing.assert_array_equal(model.entities, entities)
 
 
 def test_training_that_diverges_keeps_the_last_good_bucket(tmp_path):

@@ -73,6 +73,7 @@ def memory_of(graph: Graph, family: Family, dim: int, config: Config) -> int:
     if config.parts > 1:
         part = -(-n // config.parts)
         rows, share = 2 * part, 2 / (config.parts * (config.parts - 1))
+        copies += full_epochs(config) > 0  # gradients of all candidates at hand
         more = (1 + states) * part * entity * 4 + _PLACE * n + _SORTED * triples
     else:
         more = (len(graph.valid) > 0) * 4 * (n * entity + k * relation)  # the best so far

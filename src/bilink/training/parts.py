@@ -164,9 +164,10 @@ class PartFiles:
         return map_tensors(path, FORMAT, VERSION, self.state.graph)[0]
 
     def create(self, path: Path, shapes: Any) -> TensorFile:
-        """A new file for arrays of such shapes."""
+        """A new file for arrays of such shapes; who has mapped a former one keeps that."""
         header = {"format": FORMAT, "version": str(VERSION), "graph": self.state.graph}
         try:
+            path.unlink(missing_ok=True)
             return TensorFile(shapes, header, path)
         except OSError as error:
             raise write_error(path, error) from error

@@ -143,7 +143,9 @@ class EntityTable:
     ) -> np.ndarray:
         """With the answers and a sample of negatives that the batch shares."""
         asked, form = batch.queries, self._form
-        rows, own_rows = self.params[negatives], self.params[asked.answers]
+        all_rows = len(negatives) == len(self.params)
+        rows = self.params if all_rows else self.params[negatives]
+        own_rows = self.params[asked.answers]
         candidates, own = form.candidates(rows), form.candidates(own_rows)
         rounding = self._rounding if self._rounding * len(candidates) >= ROUNDING_PAYS else 0.0
         kept = _room(len(queries), len(candidates), rounding)
