@@ -79,6 +79,9 @@ class TrainingConfig:
     keep: Literal["best", "last"] = option(
         "best", "the model that a run ends with: the best on validation, or the last"
     )
+    parts: int = option(
+        1, "parts that the entities are dealt into; two of them are in memory at a time", 1, 256
+    )
     minutes: float = option(0.0, "stop after so many minutes of training; 0 for never", 0)
     checkpoint_seconds: float = option(60.0, "least time between two checkpoints", 0)
 
@@ -234,6 +237,7 @@ FIXED_ONCE_STARTED = (
     "init",
     "init_scale",
     "start",
+    "parts",
     "validation_triples",
 )
 

@@ -1,6 +1,7 @@
 """Margin training: the paper's algorithm, one triple after the other, lock-free on threads."""
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -57,6 +58,11 @@ class MarginEngine:
         """The optimizer's arrays, by name."""
         entities, relations = self._optimizers
         return {"entity_state": entities.first, "relation_state": relations.first}
+
+    def adopt(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on with the optimizer's arrays of another engine, in place."""
+        for optimizer, kind in zip(self._optimizers, ("entity", "relation"), strict=True):
+            optimizer.adopt(state[f"{kind}_state"], optimizer.second)
 
     def begin(self, epoch: int) -> Position:
         """The start of an epoch, with random numbers of its own for each thread."""

@@ -101,6 +101,10 @@ class Optimizer:
         """The optimizer's arrays, by name."""
         return {"state": self.first, "second_state": self.second}
 
+    def adopt(self, first: np.ndarray, second: np.ndarray) -> None:
+        """Go on with these arrays of state, in place."""
+        self.first, self.second = first, second
+
     def step(
         self,
         gradients: np.ndarray,
