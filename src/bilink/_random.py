@@ -28,6 +28,7 @@ class Stream(IntEnum):
     PATH_ORDER = 13  # of the paths in an epoch of PTransE
     PATH_CLUSTERS = 14  # heads that paths are compared on
     AUDIT_ERRORS = 15  # planted to see what they look like
+    CONVOLUTION = 16  # initial parameters, negatives and dropout of a graph convolution
 
 
 def seeds(seed: int, stream: Stream, *more: int) -> np.random.SeedSequence:

@@ -110,7 +110,9 @@ def prepare(
     from the preset that suits the model and the graph.  ``reading`` says how ``load_graph`` should
     read ``data``.
     """
-    model = model or (former.model if former else "complex")
+    model, preset = presets.decoder(
+        model or (former.model if former else "complex"), preset, options or {}
+    )
     dim = dim if dim is not None else (former.dim if former else 100)
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
@@ -157,7 +159,8 @@ class Job:
                 f"dim {self.config.dim} is too large: the parameters alone take "
                 f"{needed / 1e9:,.0f} GB, more than this machine has"
             )
-        check_engine(family(self.config.model), self.config.training)
+        config = self.config
+        check_engine(family(config.model), config.dim, self.graph, config.training)
 
     @property
     def validation_triples(self) -> int:

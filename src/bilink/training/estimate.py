@@ -10,9 +10,10 @@ from bilink.data.graph import Graph
 from bilink.data.vocabulary import Vocabulary
 from bilink.models.model import Model
 from bilink.training.batches import queries_of
-from bilink.training.config import Config, MarginConfig, SoftmaxConfig
-from bilink.training.engine import Engine
+from bilink.training.config import Config, MarginConfig, RgcnConfig, SoftmaxConfig
+from bilink.training.engine import Engine, EpochPausedError
 from bilink.training.loop import initialise, make_engine
+from bilink.training.rgcn import memory as rgcn_memory
 from bilink.training.tables import SCORES
 
 _PROBE_ENTITIES = 2_000
@@ -49,12 +50,15 @@ def plan(graph: Graph, model: Model, config: Config) -> Plan:
     copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + softmax
     memory = copies * parameters * model.entities.itemsize + _BASE + softmax * SCORES
     memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
+    title = model.family.title
+    if isinstance(config, RgcnConfig):
+        title, memory = "R-GCN", _BASE + rgcn_memory(graph, model.dim, config)
     sampled, full, threads = epoch_seconds(graph, model, config)
     of_all = full_epochs(config)
     seconds = (config.epochs - of_all) * sampled + of_all * full
     if config.minutes:
         seconds = min(seconds, 60 * config.minutes)
-    return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
+    return Plan(title, parameters, memory, seconds, config.epochs, threads)
 
 
 def fitted_to(graph: Graph, model: Model, config: Config, seconds: float) -> Config:
@@ -89,6 +93,9 @@ def epoch_seconds(graph: Graph, model: Model, config: Config) -> tuple[float, fl
 
     The two are the same where there is one kind of epochs only.
     """
+    if isinstance(config, RgcnConfig):
+        seconds, threads = _step_seconds(graph, model, config)
+        return seconds, seconds, threads
     if not isinstance(config, SoftmaxConfig):
         seconds, threads = _probe(model, config, len(graph.train), 0)
         return seconds * len(graph.train), seconds * len(graph.train), threads
@@ -101,6 +108,27 @@ def epoch_seconds(graph: Graph, model: Model, config: Config) -> tuple[float, fl
         found[of_all], threads = _probe(model, config, size, epoch)
     times = [queries * found.get(of_all, next(iter(found.values()))) for of_all in (False, True)]
     return times[0], times[1], threads
+
+
+def _step_seconds(graph: Graph, model: Model, config: RgcnConfig) -> tuple[float, int]:
+    """Seconds of an epoch of R-GCN, from a step on the graph itself; and threads.
+
+    A step of it passes the whole graph, so that there is no smaller one.
+    """
+    sizes = len(model.entities), len(model.relations)
+    probed = Model.empty(model.family.name, model.dim, *sizes)
+    initialise(probed, config)
+    engine = make_engine(probed, graph, config)
+    before, worked = time.perf_counter(), time.process_time()
+    try:
+        engine.run_epoch(0, 0.0, lambda share: True)
+    except EpochPausedError:
+        assert engine.position is not None
+        share = engine.position.share
+    else:
+        share = 1.0
+    took, worked = time.perf_counter() - before, time.process_time() - worked
+    return min(took, _SERIAL * worked / engine.threads) / share, engine.threads
 
 
 def _probe(model: Model, config: Config, most: int, epoch: int) -> tuple[float, int]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from bilink._random import Stream, generator
 from bilink.data.graph import Graph
-from bilink.errors import DataError, TrainingError
+from bilink.errors import ConfigError, DataError, TrainingError
 from bilink.models.model import Model
 from bilink.models.registry import Family
-from bilink.training.config import Config, MarginConfig
+from bilink.training.config import Config, MarginConfig, RgcnConfig
 from bilink.training.engine import (
     Engine,
     EpochPausedError,
@@ -22,6 +22,7 @@ from bilink.training.engine import (
     save_checkpoint,
 )
 from bilink.training.margin import MarginEngine
+from bilink.training.rgcn import RgcnEngine, check_decoder, check_size
 from bilink.training.softmax import SoftmaxEngine, check_fit
 
 INTERRUPTED = "interrupted"
@@ -73,6 +74,7 @@ def fit(
     if checkpoint is not None and checkpoint.exists():
         progress, best = load_checkpoint(checkpoint, engine, graph.fingerprint)
     elif start:
+        check_warm_start(config)
         progress, best = _warm_start(engine, config, start), None
     else:
         initialise(model, config)
@@ -128,16 +130,30 @@ def _warm_start(engine: Engine, config: Config, epochs: int) -> Progress:
     return Progress(epoch=epochs)
 
 
-def check_engine(family: Family, config: Config) -> None:
-    """Refuse, before anything is done, options that do not go with such a model."""
-    if not isinstance(config, MarginConfig):
+def check_engine(family: Family, dim: int, graph: Graph, config: Config) -> None:
+    """Refuse, before anything is done, options that do not go with such a model and graph."""
+    if isinstance(config, RgcnConfig):
+        check_decoder(family, config)
+        check_size(graph, dim, config)
+    elif not isinstance(config, MarginConfig):
         check_fit(family, config)
+
+
+def check_warm_start(config: Config) -> None:
+    """Refuse to go on from trained rows where they are not what was trained."""
+    if isinstance(config, RgcnConfig):
+        raise ConfigError(
+            "R-GCN leaves the rows of a DistMult behind, and not the convolution that made them, "
+            "so there is nothing to go on with; leave the epochs out, or train it again"
+        )
 
 
 def make_engine(model: Model, graph: Graph, config: Config) -> Engine:
     """The engine that the loss asks for."""
     if isinstance(config, MarginConfig):
         return MarginEngine(model, graph, config)
+    if isinstance(config, RgcnConfig):
+        return RgcnEngine(model, graph, config)
     return SoftmaxEngine(model, graph, config)
 
 
