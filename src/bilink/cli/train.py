@@ -49,7 +49,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="paper, margin, softmax, sampled or rgcn.", show_default="what suits model and graph"
+            help="paper, margin, softmax, sampled or rgcn.",
+            show_default="what suits model and graph",
         ),
     ] = None,
     budget: Annotated[

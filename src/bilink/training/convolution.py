@@ -9,7 +9,8 @@ The matrices of relations share a basis, W_r = Σ_b a_{rb} V_b, or are block-dia
 without input sees each entity as a unit vector: the products with V_b and W_0 are then their rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +64,9 @@ def basis_layer(
     return total
 
 
-def block_layer(messages: Messages, given: Tensor, params: Parameters, kept: Tensor | None) -> Tensor:
+def block_layer(
+    messages: Messages, given: Tensor, params: Parameters, kept: Tensor | None
+) -> Tensor:
     """W_r is a diagonal of square blocks: the products are taken relation by relation."""
     blocks = params["blocks"]  # (relations, blocks, size, size)
     order = torch.argsort(messages.relation, stable=True)
@@ -90,8 +93,11 @@ def encode(
     layers: list[dict[str, Tensor]],
     kept: list[Tensor] | None = None,
 ) -> Tensor:
-    """The rows of all entities.  σ is ReLU between layers; the last one has none, so that scores
-    may be negative, as in the authors' code."""
+    """The rows of all entities; ``given`` is the input of the first layer, if it has one.
+
+    σ is ReLU between layers.  The last one has none, as in the authors' code, so that entries of
+    both signs reach the decoder.
+    """
     for i, params in enumerate(layers):
         own = kept[i] if kept is not None else None
         if "blocks" in params:
@@ -183,7 +189,7 @@ class Encoder:
         for some in sample.parts(part):
             loss, more = decoder_loss(entities, decoder, some, penalties)
             (loss / len(sample.facts)).backward()
-            total, beaten = total + float(loss), beaten + more
+            total, beaten = total + loss.item(), beaten + more
         leaves = [leaf for own in self._layers for leaf in own.values()]
         leaves += [] if self._given is None else [self._given]
         found = torch.autograd.grad(encoded, leaves, entities.grad)
@@ -195,15 +201,12 @@ def _leaf(array: np.ndarray) -> Tensor:
     return torch.from_numpy(array).requires_grad_()
 
 
-class threads:
+@contextmanager
+def threads(count: int) -> Iterator[None]:
     """Torch takes so many threads inside of the block."""
-
-    def __init__(self, count: int):
-        self._count = count
-
-    def __enter__(self) -> None:
-        self._before = torch.get_num_threads()
-        torch.set_num_threads(self._count)
-
-    def __exit__(self, *error: object) -> None:
-        torch.set_num_threads(self._before)
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

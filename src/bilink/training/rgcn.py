@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bilink.training.convolution import Messages
 
 DECODER = "distmult"
-_PART = 1 << 22  # numbers of the decoder's rows that are held at once
+_PART = 1 << 24  # numbers of the decoder's rows that are held at once
 _LIBRARY = 400 * 2**20  # what torch itself takes
 
 
