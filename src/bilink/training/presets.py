@@ -57,7 +57,7 @@ _DURA = {"learning_rate": 0.15, "init_scale": 0.05}
 PENALTIES = (0.003, 0.01, 0.03, 0.1)  # weights that are worth a trial
 USUAL_PENALTY = 0.03
 _FINAL_RATE = 0.15  # of the learning rate, after the last epoch
-_RGCN = {"loss": "rgcn", "epochs": 1000, "learning_rate": 0.01}
+_RGCN = {"loss": "rgcn", "epochs": 300, "learning_rate": 0.05, "batch_size": 30_000}
 
 # Products of floats in an epoch over all entities from which a sample of them is taken instead:
 # about half a minute on two cores.
