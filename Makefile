@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python $(PIP) --editable '.[dev]'
 	touch $(STAMP)
 
-peers: install  # PyKEEN and torch: a test and the benchmarks compare with them
+peers: install  # PyKEEN, torch and PyTorch Geometric: tests and benchmarks compare with them
 	$(BIN)/python $(PIP) --group peers
 
 lint: install

@@ -19,6 +19,7 @@ from bilink.training.tables import SCORES
 _PROBE_ENTITIES = 2_000
 _PROBE_RELATIONS = 4
 _PROBE_SECONDS = 0.3
+_PROBE_DIM = 64
 _STATES = {"adagrad": 1, "row-adagrad": 0, "sgd": 0, "adam": 2}  # as large as the parameters
 _BASE = 200 * 2**20  # the interpreter, its libraries and compiled kernels
 # By how much a step takes longer than its processor time, spread over the threads: parts of it run
@@ -113,10 +114,11 @@ def epoch_seconds(graph: Graph, model: Model, config: Config) -> tuple[float, fl
 def _step_seconds(graph: Graph, model: Model, config: RgcnConfig) -> tuple[float, int]:
     """Seconds of an epoch of R-GCN, from a step on the graph itself; and threads.
 
-    A step of it passes the whole graph, so that there is no smaller one.
+    A step of it passes the whole graph, so that only its vectors can be shorter.
     """
     sizes = len(model.entities), len(model.relations)
-    probed = Model.empty(model.family.name, model.dim, *sizes)
+    dim = min(model.dim, max(1, _PROBE_DIM // config.blocks) * config.blocks)
+    probed = Model.empty(model.family.name, dim, *sizes)
     initialise(probed, config)
     engine = make_engine(probed, graph, config)
     before, worked = time.perf_counter(), time.process_time()
@@ -128,7 +130,8 @@ def _step_seconds(graph: Graph, model: Model, config: RgcnConfig) -> tuple[float
     else:
         share = 1.0
     took, worked = time.perf_counter() - before, time.process_time() - worked
-    return min(took, _SERIAL * worked / engine.threads) / share, engine.threads
+    seconds = min(took, _SERIAL * worked / engine.threads) * model.dim / dim
+    return seconds / share, engine.threads
 
 
 def _probe(model: Model, config: Config, most: int, epoch: int) -> tuple[float, int]:
