@@ -205,7 +205,7 @@ def initial(
         first = basis and i == 0
         inputs = n if first else dim
         scale = config.init_scale if first else dim**-0.5
-        own = {"self": np.zeros((inputs, dim), dtype=np.float32)}
+        own: dict[str, np.ndarray] = {"self": np.zeros((inputs, dim))}
         if not first:
             own["self"][:] = scale * random.standard_normal((dim, dim))
         if basis:
