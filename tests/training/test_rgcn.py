@@ -13,6 +13,7 @@ import naive
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.storage import load_tensors
+from bilink.runs.audit import cross_fit
 from bilink.runs.folder import RunFolder
 from bilink.runs.job import prepare
 from bilink.training import loop, rgcn
@@ -261,7 +262,7 @@ def test_without_torch_a_run_works_and_only_training_is_refused(trained):
     assert not RunFolder(str(trained.path) + "-more").path.exists()
 
 
-def test_a_run_is_resumed_combined_and_updated_like_a_distmult(tmp_path):
+def test_a_run_is_resumed_audited_combined_and_updated_like_a_distmult(tmp_path):
     options = {"epochs": 3, "threads": 1, "patience": 0}
     bilink.train(GRAPH, "rgcn", DIM, options=options, out=tmp_path / "run")
     longer = bilink.resume(tmp_path / "run", options={"epochs": 5})
@@ -269,6 +270,8 @@ def test_a_run_is_resumed_combined_and_updated_like_a_distmult(tmp_path):
     assert longer.model.family.name == "distmult"
     with pytest.raises(ConfigError, match="layers cannot change in the middle"):
         bilink.resume(tmp_path / "run", options={"layers": 2})
+    folds = cross_fit(longer, 2, options={"epochs": 2})  # as an audit trains it again
+    assert {run.config.training.loss for run in folds.runs} == {"rgcn"}
     other = bilink.train(GRAPH, "distmult", 4, epochs=3, threads=1)
     both = bilink.combine([longer, other], out=tmp_path / "both")
     assert both.evaluate().metrics() == bilink.load(tmp_path / "both").evaluate().metrics()
