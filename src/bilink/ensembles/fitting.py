@@ -18,7 +18,7 @@ from bilink.ensembles.mixture import MixtureScorer, Weights, check_members
 from bilink.errors import ConfigError, DataError
 from bilink.evaluation.entity_ranking import VALIDATION_FILTER, rank_entities
 from bilink.evaluation.ranks import question_blocks
-from bilink.evaluation.regression import Comparisons
+from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.scorer import SIDES, Scorer, Side
 
 Progress = Callable[[int], None]
@@ -43,6 +43,7 @@ _OWN: dict[str, set[str]] = {
         "random_negatives",
         "hard_negatives",
         "triples",
+        "objective",
     },
     "average": {"random_negatives", "triples"},
     "paper": {"corruptions"},
@@ -61,6 +62,7 @@ class EnsembleConfig:
     random_negatives: int = 40
     hard_negatives: int = 8  # from each member
     triples: int = 50_000  # at most so many are asked about
+    objective: Literal["rank", "likelihood"] = "rank"  # of answers: which stacking makes good
     # Of "paper": so many heads and as many tails replace those of each triple, and count as the 100
     # of the authors' code.  0 is what the paper says: one false triple for each, head or tail.
     corruptions: int = 10
@@ -69,6 +71,8 @@ class EnsembleConfig:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ConfigError(f"unknown method {self.method!r}; there are {', '.join(METHODS)}")
+        if self.objective not in ("rank", "likelihood"):
+            raise ConfigError(f"objective must be rank or likelihood, not {self.objective!r}")
         if not self.fit:
             object.__setattr__(self, "fit", "train" if self.method == "paper" else "valid")
         if self.fit not in ("valid", "train"):
@@ -108,6 +112,8 @@ class EnsembleConfig:
         values = {former.get(name, name): value for name, value in values.items()}
         if values.get("method") == "paper":
             values = {"corruptions": 0, **values}  # as before there was this option
+        if values.get("method", "stack") == "stack":
+            values = {"objective": "likelihood", **values}  # likewise
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
             raise ConfigError(f"unknown ensemble option {sorted(unknown)[0]!r}")
@@ -153,13 +159,14 @@ def _stack(
     triples: np.ndarray | None,
 ) -> Weights:
     def weights(comparisons: Comparisons) -> np.ndarray:
-        return fit_ranking_weights(
-            comparisons,
-            len(graph.relations),
-            shrinkage=config.shrinkage,
-            non_negative=config.non_negative,
-            seed=config.seed,
-        )
+        how: dict[str, Any] = {
+            "shrinkage": config.shrinkage,
+            "non_negative": config.non_negative,
+            "seed": config.seed,
+        }
+        if config.objective == "rank":
+            return fit_ranking_weights(comparisons, len(graph.relations), **how)
+        return fit_weights(comparisons, len(graph.relations), **how).weights
 
     asked = _ask(members, graph, config, progress, triples)
     if config.sides:

@@ -164,7 +164,8 @@ def _with_rules(whole: Graph, part: Run, held_out: np.ndarray) -> Scorer:
         return part.scorer
     graph = replace(part.graph, valid=held_out, test=whole.test[:0], negatives={})
     rules = train_paths(graph, calibrate=False)
-    return fit_ensemble([part.scorer, rules.scorer], graph, EnsembleConfig())
+    # A fact is judged by how likely it is, wherever it ranks.
+    return fit_ensemble([part.scorer, rules.scorer], graph, EnsembleConfig(objective="likelihood"))
 
 
 def _count_folds(run: PathRun, folds: int, seed: int) -> CrossFit:
