@@ -5,8 +5,10 @@ import os
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import bilink
+from bilink.cli import app
 from bilink.errors import ConfigError, RunError
 from bilink.models import storage
 from bilink.models.registry import family
@@ -138,3 +140,33 @@ def test_the_estimate_names_what_is_in_memory():
     plan = job.plan()
     assert plan.parameters == (31 + 3) * 20_000
     assert plan.memory == memory_of(GRAPH, family("complex"), 10_000, job.config.training)
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+def test_the_command_line_trains_in_parts_and_goes_on(tmp_path):
+    runner, out = CliRunner(), str(tmp_path / "run")
+    quick = ["--set", "epochs=1", "--set", "negatives=1", "--set", "margin=1"]
+    how = ["train", "atlas", "--model", "distmult", "--dim", "2", "--parts", "3", "--out", out]
+    done = runner.invoke(app, [*how, *quick])
+    assert done.exit_code == 0, done.output
+    assert "in 3 parts, two of which are in memory at a time" in done.stderr
+    done = runner.invoke(app, ["resume", out, "--set", "epochs=2"])
+    assert done.exit_code == 0, done.output
+    assert "all 2 epochs are done" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--model", "complex", "--memory", "1MB"], "takes at least"),
+        (["--model", "complex", "--memory", "lots"], "is no size of memory"),
+        (["--model", "complex", "--parts", "0"], "parts must be at least 1"),
+        (["--model", "paths", "--memory", "1GB"], "takes no --memory"),
+        (["--model", "auto", "--memory", "1GB"], "auto chooses all options itself"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(arguments, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        CliRunner().invoke(app, ["train", "atlas", *arguments], catch_exceptions=False)
