@@ -60,7 +60,7 @@ def train(
     best that ``budget`` buys, such as ``"10m"``; a number is minutes, and without one the size of
     the graph decides.  The model ``"paths"`` is counted and not trained: its options are those of
     ``MiningConfig``.  Any other one is trained alone, ComplEx if only options are given; with a
-    budget, for as many epochs as fit into it.
+    budget, for as many epochs as fit into it.  ``"rgcn"`` leaves a DistMult behind.
 
     ``preset`` is what to start from; without one, the model and the graph decide.
     ``options`` and further keywords are those of ``Config``, for example ``epochs=500``
