@@ -63,7 +63,7 @@ def train(
     best that ``budget`` buys, such as ``"10m"``; a number is minutes, and without one the size of
     the graph decides.  The model ``"paths"`` is counted and not trained: its options are those of
     ``MiningConfig``.  Any other one is trained alone, ComplEx if only options are given; with a
-    budget, for as many epochs as fit into it.
+    budget, for as many epochs as fit into it.  ``"rgcn"`` leaves a DistMult behind.
 
     ``memory``, such as ``"4GB"`` or a number of bytes, is for graphs that do not fit: the entities
     are dealt into as few parts (the option ``parts``) as let two of them fit, and the others wait
