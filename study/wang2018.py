@@ -26,9 +26,10 @@ from typing import Any
 import bilink
 from bilink.ensembles import EnsembleConfig
 from bilink.errors import ConfigError, RunError
-from bilink.runs import Job, RunConfig, RunFolder, TrainedRun, prepare
+from bilink.models import family
+from bilink.runs import Job, RunConfig, RunFolder, TrainedRun
 from bilink.runs.paths import PathRun, split_options, train_paths
-from bilink.training import preset
+from bilink.training import Config, MarginConfig, preset
 
 NAMES = {
     "R": "RESCAL",
@@ -43,7 +44,6 @@ RECIPES = ("paper", "improved")
 SEARCHED = "searched"  # the recipe whose settings a search finds; see searching.py
 METHODS = ("stack", "paper")  # for every combination
 BASELINES = ("best", "average", "platt")  # only for the ensemble of all models of the paper
-PLAIN = "paper"  # the preset under all settings: the default preset may change
 LIKE = {"wn18rr": "wn18"}  # graphs that have the settings of another graph
 VALIDATION_FILTER = ("train", "valid")  # test triples must not help to choose settings
 
@@ -130,22 +130,33 @@ class Study:
         return identity_of(self._job(letter).config)
 
     def _job(self, letter: str) -> Job:
-        options = dict(self.settings[letter])
-        model, dim = options.pop("model"), options.pop("dim")
-        return prepare(self.graph, model, dim, options, preset=PLAIN)
+        settings = self.settings[letter]
+        config = RunConfig(
+            data={"source": self.graph.name},
+            fingerprint=self.graph.fingerprint,
+            model=family(settings["model"]).name,
+            dim=settings["dim"],
+            training=self._training(letter),
+        )
+        return Job(self.graph, config)
+
+    def _training(self, letter: str) -> Config:
+        """The settings over those of the authors, or over plain ones: presets may change."""
+        settings = self.settings[letter]
+        base = preset("paper", settings["model"]) if self.recipe == "paper" else MarginConfig()
+        options = {key: value for key, value in settings.items() if key not in ("model", "dim")}
+        return base.with_options(options)
 
     def is_current(self, letter: str) -> bool:
         """Whether the results of a model are of its present settings; the graph is not compared."""
         if is_paths(self.settings[letter]):
             return self.read(letter).get("options") == path_options(self.settings[letter])
-        options = dict(self.settings[letter])
-        model, dim = options.pop("model"), options.pop("dim")
-        training = preset(PLAIN, model).with_options(options)
+        model, dim = (self.settings[letter][name] for name in ("model", "dim"))
         try:
             found = RunFolder(self.out / letter).read_config()
         except RunError:
             return False
-        now = replace(found, model=model, dim=dim, training=training)
+        now = replace(found, model=model, dim=dim, training=self._training(letter))
         return identity_of(found) == identity_of(now)
 
     def _determined_by(self, letters: Sequence[str]) -> dict[str, Any]:
@@ -188,8 +199,11 @@ class Study:
         One with paths is also compared with the one without.
         """
         name = f"{'+'.join(members)} ({method})"
-        config = EnsembleConfig(method=method)
-        key = key_of({**self._determined_by(members), **config.to_dict()})
+        config = self._ensemble(method)
+        options = config.to_dict()
+        if method != "paper" or not config.corruptions:
+            del options["corruptions"]  # which came later; keys stay
+        key = key_of({**self._determined_by(members), **options})
         if self._done(name, key):
             return
         if self._hooks.should_stop():
@@ -213,6 +227,12 @@ class Study:
             for other, run in others.items()
         }
         self._keep(name, key, found)
+
+    def _ensemble(self, method: Any) -> EnsembleConfig:
+        """The authors' examples for their own recipe, those that the paper describes elsewhere."""
+        if method == "paper" and self.recipe != "paper":
+            return EnsembleConfig(method=method, corruptions=0)
+        return EnsembleConfig(method=method)
 
     # -- measuring -------------------------------------------------------------------------------
 

@@ -158,3 +158,41 @@ def numeric_gradient(loss, array, step=1e-6):
         gradient[index] = (up - loss()) / (2 * step)
         array[index] = kept
     return gradient
+
+
+def sgd_step(model, loss, margin, rate, penalties, entities, relations, positive, negative):
+    """The rows of a model after a step on a pair, in the parameters of its paper.
+
+    ``penalties`` are those of the entities and of the relation that the pair touches.
+    """
+
+    def value():
+        scores = [score(model, entities[h], relations[r], entities[t]) for h, r, t in pair]
+        return pair_loss(loss, margin, *scores)
+
+    pair = (positive, negative)
+    gradients = [numeric_gradient(value, array) for array in (entities, relations)]
+    entities, relations = entities.copy(), relations.copy()
+    touched = sorted({e for h, _, t in pair for e in (h, t)})
+    gradients[0][touched] += penalties[0] * entities[touched]
+    gradients[1][positive[1]] += penalties[1] * relations[positive[1]]
+    return entities - rate * gradients[0], relations - rate * gradients[1]
+
+
+def two_steps_of_transe(entities, relations, squares, rate, epsilon, positive, negative):
+    """Adagrad on the distance of a true triple, then on minus that of a false one; then the ball.
+
+    ``squares`` are the sums of squared gradients.  All arrays are changed.
+    """
+
+    def move(row, squared, gradient):
+        squared += gradient**2
+        row -= rate * gradient / np.sqrt(squared + epsilon)
+
+    for sign, (h, r, t) in ((1, positive), (-1, negative)):
+        gradient = sign * 2 * (entities[h] + relations[r] - entities[t])
+        move(entities[h], squares[0][h], gradient)
+        move(relations[r], squares[1][r], gradient)
+        move(entities[t], squares[0][t], -gradient)
+    for row in (relations[positive[1]], *(entities[e] for e in {*positive[::2], *negative[::2]})):
+        row /= max(1, np.linalg.norm(row))

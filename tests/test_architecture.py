@@ -20,9 +20,9 @@ def test_a_step_of_a_walk_exists(path, name):
         found = getattr(found, part)
 
 
-def test_there_are_five_walks():
-    walks = PAGE.split("## Five walks")[1].split("\n## ")[0]
-    assert walks.count("\n### ") == 5
+def test_there_are_six_walks():
+    walks = PAGE.split("## Six walks")[1].split("\n## ")[0]
+    assert walks.count("\n### ") == 6
     assert len(STEPS) > 35
 
 

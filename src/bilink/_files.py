@@ -29,8 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
+        sync_file(temporary)
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
@@ -89,12 +88,18 @@ def check_empty(folder: Path) -> None:
         raise write_error(folder, error) from error
 
 
-def append_text(path: Path, text: str) -> None:
-    """Add ``text`` to the end of the file at ``path``, which must not be a link."""
+def append_text(path: Path, text: str, *, sync: bool = False) -> None:
+    """Add ``text`` to the end of the file at ``path``, which must not be a link.
+
+    With ``sync``, it is on the disk when this returns.
+    """
     try:
         handle = open_unlinked(path, os.O_WRONLY | os.O_APPEND)
         with open(handle, "a", encoding="utf-8", newline="\n") as file:
             file.write(text)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
     except OSError as error:
         raise write_error(path, error) from error
 
@@ -150,6 +155,12 @@ def write_error(path: Path, error: OSError) -> RunError:
     if error.errno == errno.ELOOP:
         return RunError(f"{path} is a link to another file, which is not touched; remove the link")
     return RunError(f"cannot write {path}: {error.strerror or error}")
+
+
+def sync_file(path: Path) -> None:
+    """Wait until what was written to a file is on the disk."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

@@ -4,6 +4,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from bilink.errors import ConfigError
+
 LIBRARIES = 2e9  # bytes of addresses that NumPy, Numba and polars take, most of them never used
 
 
@@ -44,3 +46,19 @@ def address_space() -> float:
         return float("inf")
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     return float("inf") if most == resource.RLIM_INFINITY else float(most)
+
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def parse_bytes(text: str) -> int:
+    """``256MB``, ``1G`` or ``1000000`` → bytes."""
+    number = text.strip().lower().removesuffix("b").removesuffix("i")
+    unit = number[-1:] if number[-1:] in "kmg" else ""
+    try:
+        value = float(number.removesuffix(unit)) * _UNITS[unit]
+    except ValueError:
+        value = 0
+    if not 0 < value < 2**60:
+        raise ConfigError(f"{text!r} is no size of memory; write for example 256MB or 2GB")
+    return int(value)

@@ -29,6 +29,7 @@ class Stream(IntEnum):
     PATH_CLUSTERS = 14  # heads that paths are compared on
     AUDIT_ERRORS = 15  # planted to see what they look like
     FACTOR_FOLDS = 16
+    PARTS = 17  # of training in parts: who is in which, and the seed of each bucket
 
 
 def seeds(seed: int, stream: Stream, *more: int) -> np.random.SeedSequence:

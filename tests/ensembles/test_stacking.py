@@ -6,9 +6,10 @@ from scipy.optimize import minimize
 
 from bilink.data.index import KnownAnswers
 from bilink.ensembles.factors import fit_ranking_weights, reciprocal_ranks
-from bilink.ensembles.fitting import ask_members
+from bilink.ensembles.fitting import EnsembleConfig, ask_members, fit_ensemble
 from bilink.evaluation.regression import Comparisons, fit_weights
 from bilink.models.model import Model
+from conftest import random_graph
 
 
 def comparisons(n=60, wrong=6, members=3, groups=2, seed=0):
@@ -150,3 +151,40 @@ def test_ranking_weights_are_repeatable_and_stay_non_negative():
     found = fit_ranking_weights(asked, 3, seed=5)
     np.testing.assert_array_equal(found, fit_ranking_weights(asked, 3, seed=5))
     assert (found >= 0).all()
+
+
+@pytest.mark.parametrize("kind", ["hole", "transe-l1"])  # with and without a matrix product
+def test_the_papers_weights_are_where_a_general_optimiser_finds_them(kind):
+    """Each triple 200 times, beside 100 with another head and 100 with another tail."""
+    graph = random_graph(n_entities=12, n_relations=2, size=40)
+    random, members = np.random.default_rng(0), []
+    for name in ("distmult", kind):
+        empty = Model.empty(name, 4, 12, 2)
+        arrays = (random.normal(size=x.shape) for x in (empty.entities, empty.relations))
+        members.append(Model(empty.family, 4, *arrays))
+    config = EnsembleConfig(method="paper", corruptions=3000)
+    found = fit_ensemble([m.scorer for m in members], graph, config).weights
+    facts = {tuple(map(int, fact)) for fact in graph.train}
+    for r in range(2):
+        triples, labels, counts = [], [], []
+        for h, _, t in (fact for fact in sorted(facts) if fact[1] == r):
+            triples.append((h, r, t))
+            labels.append(1)
+            counts.append(200)
+            for others in ([(e, r, t) for e in range(12)], [(h, r, e) for e in range(12)]):
+                false = [triple for triple in others if triple not in facts]
+                triples += false
+                labels += [-1] * len(false)
+                counts += [100 / len(false)] * len(false)
+        x = np.stack([model.score(np.array(triples)) for model in members], axis=1)
+        spread = x.max(axis=0) - x.min(axis=0)
+        scaled = np.column_stack([(x - x.min(axis=0)) / spread, np.ones(len(x))])
+
+        signed = np.array(labels)[:, None] * scaled
+
+        def loss(w, signed=signed, counts=counts):
+            return w @ w / 2 + counts @ np.log1p(np.exp(-signed @ w))  # LIBLINEAR with C = 1
+
+        wanted = minimize(loss, np.zeros(3)).x[:2] / spread
+        np.testing.assert_allclose(found["head"][r], wanted, rtol=0.05, atol=0.02)
+        np.testing.assert_array_equal(found["head"], found["tail"])

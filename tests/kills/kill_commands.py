@@ -11,6 +11,7 @@ _OPTIONS = (
 )
 _MARGIN = f"train graph --model transe --preset margin {_OPTIONS}"
 _SOFTMAX = f"train graph --model complex --preset softmax {_OPTIONS}"
+_PARTS = f"{_MARGIN} --parts 3"
 _PATHS = "train graph --model paths --set length=2"
 _SEARCH = "search graph --space space.toml --out found"
 _SPACE = """\
@@ -65,6 +66,7 @@ def _into(name: str, line: str, out: str = "new", **more: bool) -> Command:
 COMMANDS = (
     _into("train-margin", _MARGIN.format(epochs=3), goes_on=True),
     _into("train-softmax", _SOFTMAX.format(epochs=3), goes_on=True),
+    _into("train-parts", _PARTS.format(epochs=2), goes_on=True),
     _into("train-paths", _PATHS),
     _into("train-force", _MARGIN.format(epochs=2) + " --force", "both", goes_on=True),
     _into("paths-force", _PATHS + " --force", "margin"),

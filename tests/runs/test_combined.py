@@ -100,6 +100,15 @@ def test_the_papers_method_is_fitted_on_training_triples(members):
     assert bilink.combine(members, method="average").config.fit == "valid"
 
 
+def test_an_ensemble_of_before_has_the_examples_of_before():
+    """One false triple for each true one, as the paper says; its authors' code has more."""
+    old = EnsembleConfig(method="paper", corruptions=0).to_dict()
+    del old["corruptions"]
+    assert EnsembleConfig.from_dict(old).corruptions == 0
+    old["method"] = "stack"
+    assert EnsembleConfig.from_dict({**old, "fit": "valid"}) == EnsembleConfig()
+
+
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -108,12 +117,14 @@ def test_the_papers_method_is_fitted_on_training_triples(members):
         ("best", {"hard_negatives": 3}),
         ("platt", {"triples": 10}),
         ("paper", {"non_negative": False}),
+        ("stack", {"corruptions": 5}),
     ],
 )
 def test_an_option_of_another_method_is_refused(method, options):
     with pytest.raises(ConfigError, match=f"{method!r} has no option {next(iter(options))}; it"):
         EnsembleConfig(method=method, **options)
-    EnsembleConfig(method="stack", **options)
+    other = "paper" if "corruptions" in options else "stack"
+    EnsembleConfig(method=other, **options)
     EnsembleConfig(method="average", triples=10, random_negatives=5, seed=3, fit="train")
 
 

@@ -7,7 +7,8 @@ from bilink.errors import DataError, RunError, TrainingError
 from bilink.models.model import Model
 from bilink.models.registry import FAMILIES
 from bilink.training.config import MarginConfig
-from bilink.training.loop import fit
+from bilink.training.loop import fit, initialise
+from bilink.training.presets import preset
 from conftest import random_graph
 
 CONFIG = MarginConfig(epochs=12, threads=1, patience=0, validate_every=2, checkpoint_seconds=0)
@@ -177,3 +178,30 @@ def test_a_graph_without_training_triples_is_refused():
     object.__setattr__(graph, "train", graph.train[:0])
     with pytest.raises(DataError, match="no training triples"):
         fit(empty(graph), graph, CONFIG)
+
+
+def test_initial_values_are_those_of_the_papers_authors():
+    n, dim, k = 300, 20, 8
+    found = {}
+    for name in ("rescal", "hole", "transe", "distmult"):
+        model = Model.empty(name, dim, n, k)
+        initialise(model, preset("paper", name))
+        found[name] = model.family.export(model.entities, model.relations)
+    glorot, translations = np.sqrt(6 / (n + dim)), 0.6 / np.sqrt(dim)
+    of_entities = {"rescal": glorot, "hole": glorot, "transe": translations, "distmult": glorot}
+    of_relations = {"rescal": np.sqrt(6 / (2 * dim)), "hole": glorot, "distmult": np.sqrt(6 / 28)}
+    for i, bounds in enumerate((of_entities, of_relations)):
+        for name, bound in bounds.items():
+            assert 0.95 * bound < np.abs(found[name][i]).max() < 1.001 * bound, name
+            assert found[name][i].std() == pytest.approx(bound / np.sqrt(3), rel=0.15)
+    np.testing.assert_allclose(np.linalg.norm(found["transe"][1], axis=1), 1, rtol=1e-5)
+
+
+def test_initial_values_in_the_coordinates_of_the_paper():
+    found = []
+    for coordinates in ("training", "paper"):
+        model = Model.empty("hole", 20, 50, 30)
+        initialise(model, CONFIG.with_options({"coordinates": coordinates, "init_scale": 0.5}))
+        found.append([x.std() for x in model.family.export(model.entities, model.relations)])
+    assert found[0] == pytest.approx([0.5, 0.5 / np.sqrt(10)], rel=0.1)  # 10 = dim / 2
+    assert found[1] == pytest.approx([0.5, 0.5], rel=0.1)

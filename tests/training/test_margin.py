@@ -166,3 +166,92 @@ def test_more_triples_than_32_bits_can_number_are_numbered_by_64(monkeypatch):
         MarginEngine(model, graph, config).run_epoch(0)
         trained.append(model)
     np.testing.assert_array_equal(trained[0].entities, trained[1].entities)
+
+
+def corruptions(n_entities):
+    """All that may stand in place of the one triple (0, 0, 1)."""
+    for e in range(n_entities):
+        if e != 0:
+            yield (e, 0, 1)
+        if e != 1:
+            yield (0, 0, e)
+
+
+def in_paper(model):
+    """Rows as the model's paper has them."""
+    return model.family.export(model.entities.copy(), model.relations.copy())
+
+
+@pytest.mark.parametrize("dim", [5, 6])  # one or two real coordinates
+@pytest.mark.parametrize("loss", ["margin", "sigmoid-margin"])
+def test_sgd_on_fourier_rows_is_sgd_on_the_real_vectors_of_hole(loss, dim):
+    """So a learning rate and a penalty mean what they mean in the paper."""
+    model = random_model("hole", dim, 4, seed=dim)
+    before = in_paper(model)
+    penalties = {"entity": 0.3, "relation": 0.7}
+    config = MarginConfig(
+        optimizer="sgd", learning_rate=0.1, loss=loss, margin=9.0, threads=1, coordinates="paper"
+    ).with_options({"regularization": penalties})
+    MarginEngine(model, one_triple_graph(), config).run_epoch(0)
+    found = in_paper(model)
+    step = "hole", loss, 9.0, 0.1, tuple(penalties.values()), *before, (0, 0, 1)
+    wanted = [naive.sgd_step(*step, negative) for negative in corruptions(4)]
+    assert any(
+        all(np.allclose(f, w, atol=1e-7) for f, w in zip(found, arrays, strict=True))
+        for arrays in wanted
+    )
+
+
+@pytest.mark.parametrize("name", ["hole", "hole-reciprocal", "distmult"])
+def test_a_first_step_of_adagrad_is_as_long_in_the_parameters_of_the_paper(name):
+    model = random_model(name, 6, 4)
+    before = in_paper(model)[1]
+    config = MarginConfig(margin=99.0, learning_rate=0.1, threads=1, coordinates="paper")
+    MarginEngine(model, one_triple_graph(), config).run_epoch(0)
+    # Each orthonormal coordinate moves by the learning rate.
+    assert np.linalg.norm(in_paper(model)[1] - before) == pytest.approx(0.1 * np.sqrt(6), 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))  # none draws a loop, whose rows move in another order
+def test_positive_and_negative_of_transe_have_a_step_each(seed):
+    model = random_model("transe", 3, 4, seed)
+    start = model.entities.copy(), model.relations.copy()
+    config = MarginConfig(
+        margin=99.0,
+        learning_rate=0.3,
+        epsilon=0.01,
+        threads=1,
+        seed=seed,
+        steps="triple",
+        constraint="ball-all",
+    )
+    engine = MarginEngine(model, one_triple_graph(), config)
+    found = [model.entities, model.relations, *engine.state.values()]
+    fits = []
+    engine.run_epoch(0)
+    for negative in corruptions(4):
+        arrays, squares = [a.copy() for a in start], [np.zeros_like(a) for a in start]
+        naive.two_steps_of_transe(*arrays, squares, 0.3, 0.01, (0, 0, 1), negative)
+        wanted = [*arrays, *squares]
+        fits.append(all(np.allclose(f, w) for f, w in zip(found, wanted, strict=True)))
+    assert any(fits)
+
+
+def test_relations_stay_in_the_ball_in_the_parameters_of_the_paper():
+    model = random_model("hole", 6, 4)
+    config = MarginConfig(margin=99.0, threads=1, coordinates="paper", constraint="ball-all")
+    MarginEngine(model, one_triple_graph(), config).run_epoch(0)
+    assert np.linalg.norm(in_paper(model)[1]) == pytest.approx(1)
+
+
+def test_the_constant_under_the_root_makes_small_gradients_make_small_steps():
+    moved = []
+    for epsilon in (1e-24, 1e-2):
+        model = random_model("distmult", 3, 4)
+        model.relations[:] *= 1e-3
+        before = model.entities.copy()
+        config = MarginConfig(margin=99.0, learning_rate=0.5, threads=1, epsilon=epsilon)
+        MarginEngine(model, one_triple_graph(), config).run_epoch(0)
+        moved.append(np.abs(model.entities - before).max())
+    assert moved[0] == pytest.approx(0.5)
+    assert moved[1] < 0.05

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from bilink._memory import parse_bytes
 from bilink.cli.output import (
     METRIC_COLUMNS,
     check_new,
     keep_result,
     metric_cells,
-    parse_bytes,
     print_json,
     progress_bar,
     say,

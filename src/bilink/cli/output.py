@@ -214,22 +214,6 @@ def _state(record: dict[str, Any]) -> str:
     )
 
 
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-
-
-def parse_bytes(text: str) -> int:
-    """``256MB``, ``1G`` or ``1000000`` → bytes."""
-    number = text.strip().lower().removesuffix("b").removesuffix("i")
-    unit = number[-1:] if number[-1:] in "kmg" else ""
-    try:
-        value = float(number.removesuffix(unit)) * _UNITS[unit]
-    except ValueError:
-        value = 0
-    if not 0 < value < 2**60:
-        raise ConfigError(f"{text!r} is no size of memory; write for example 256MB or 2GB")
-    return int(value)
-
-
 def show_bytes(n: float) -> str:
     """1234567 → 1.2 MB."""
     return filesize.decimal(int(n))

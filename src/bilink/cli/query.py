@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from bilink._memory import parse_bytes
 from bilink.cli.output import (
     check_out,
     complain,
     console,
-    parse_bytes,
     print_json,
     progress_bar,
     say,

@@ -59,6 +59,17 @@ def train(
             show_default="by the size of the graph",
         ),
     ] = None,
+    parts: Annotated[
+        int | None,
+        typer.Option(
+            help="Train in so many parts of the entities, two of which are in memory at a time.",
+            show_default="1",
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Train in as few parts as fit into so much memory, such as 4GB."),
+    ] = None,
     options: Options = None,
     config: Annotated[
         Path | None, typer.Option(help="Repeat the run of this config.toml; --set overrides it.")
@@ -84,8 +95,11 @@ def train(
 
     - `bilink train wn18 --model transe --dim 200 --set epochs=500 --set margin=0.5 --out runs/t`
 
+    - `bilink train wikidata5m --model complex --memory 4GB --out runs/large`
+
     - `bilink train --list-options`
     """
+    from bilink.errors import ConfigError
     from bilink.runs.auto import is_auto, minutes_of
     from bilink.runs.config import read_config_file
     from bilink.runs.job import prepare
@@ -94,6 +108,10 @@ def train(
     from bilink.training.config import parse_options
 
     given = parse_options(options or [])
+    if parts is not None:
+        given["parts"] = str(parts)
+    if memory is not None and (model or "").lower() in ("paths", "ptranse"):
+        raise ConfigError(f"{model} takes no --memory; leave it out, or name another model")
     if list_options:
         _list_options(model or "complex", preset, given)
         return
@@ -106,7 +124,7 @@ def train(
         how = {"preset": preset, "columns": columns, "separator": separator}
         _train_ptranse(data, dim, given, out, force, refused, how)
         return
-    if is_auto(model, bool(given or preset or config) or dim is not None):
+    if is_auto(model, bool(given or preset or config or memory) or dim is not None):
         how = {"columns": columns, "separator": separator}
         _train_auto(data, budget, out, force, dry_run, how)
         return
@@ -117,6 +135,7 @@ def train(
         given,
         preset=preset,
         former=read_config_file(config) if config is not None else None,
+        memory=memory,
         columns=columns,
         separator=separator,
     )
@@ -131,6 +150,8 @@ def train(
             job = tuned(job, given, complain, should_stop)
     plan = job.plan()
     _show_plan(plan, job.config.dim, job.config.training.loss == "softmax")
+    if job.config.training.parts > 1:
+        complain(f"in {job.config.training.parts} parts, two of which are in memory at a time")
     if job.validation_triples < min(job.config.training.validation_triples, len(job.graph.valid)):
         complain(f"validation ranks {job.validation_triples:,} triples, to save time", "dim")
     if dry_run:

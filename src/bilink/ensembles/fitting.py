@@ -1,6 +1,6 @@
 """From members to one scorer: the relation-level ensemble and simpler baselines."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
@@ -24,6 +24,8 @@ from bilink.models.scorer import SIDES, Scorer, Side
 Progress = Callable[[int], None]
 TRIES = 100  # draws before a negative is given up: all entities may be answers
 _BYTES = 64 * 2**20  # of scores at once, in each thread
+_REPEATS = 100  # how often a triple counts for each side, in the code of Wang et al. (2018)
+_EXAMPLES = 1 << 13  # that are scored at once
 Method = Literal["stack", "paper", "best", "average", "platt"]
 METHODS: dict[str, str] = {
     "stack": "weights per relation and side, fitted on held-out questions and shrunk",
@@ -43,6 +45,7 @@ _OWN: dict[str, set[str]] = {
         "triples",
     },
     "average": {"random_negatives", "triples"},
+    "paper": {"corruptions"},
 }
 
 
@@ -58,6 +61,9 @@ class EnsembleConfig:
     random_negatives: int = 40
     hard_negatives: int = 8  # from each member
     triples: int = 50_000  # at most so many are asked about
+    # Of "paper": so many heads and as many tails replace those of each triple, and count as the 100
+    # of the authors' code.  0 is what the paper says: one false triple for each, head or tail.
+    corruptions: int = 10
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -72,6 +78,7 @@ class EnsembleConfig:
             "random_negatives": 1,
             "hard_negatives": 0,
             "triples": 1,
+            "corruptions": 0,
             "seed": 0,
         }
         for name, least in limits.items():
@@ -99,6 +106,8 @@ class EnsembleConfig:
         """The opposite of ``to_dict``; options of version 0.1.0 are understood."""
         former = {"random_rivals": "random_negatives", "hard_rivals": "hard_negatives"}
         values = {former.get(name, name): value for name, value in values.items()}
+        if values.get("method") == "paper":
+            values = {"corruptions": 0, **values}  # as before there was this option
         unknown = set(values) - {field.name for field in fields(cls)}
         if unknown:
             raise ConfigError(f"unknown ensemble option {sorted(unknown)[0]!r}")
@@ -225,27 +234,101 @@ def _best(
 def _paper(
     members: Sequence[Scorer], graph: Graph, config: EnsembleConfig, progress: Progress | None
 ) -> Weights:
-    """Logistic regression on each relation's triples and as many corrupted ones.
+    """Logistic regression on each relation's triples and corrupted ones.
 
     Features are the members' scores, brought to [0, 1] within the relation.
     """
     from sklearn.linear_model import LogisticRegression
 
-    features, labels, relations = _examples(members, graph, config)
-    spreads = np.maximum(np.ptp(features, axis=0), 1e-12)
-    weights = np.tile(1 / spreads, (len(graph.relations), 1))  # where there is nothing to learn
-    order = np.argsort(relations, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(relations[order])) + 1):
+    weights = np.full((len(graph.relations), len(members)), np.nan)
+    widest = np.full(len(members), 1e-12)
+    for examples in _examples_by_relation(members, graph, config):
         if progress:
-            progress(int(labels[rows].sum()) * 2)
-        x, y = features[rows], labels[rows]
+            progress(examples.number)
+        x, y = examples.features, examples.labels
         low, spread = x.min(axis=0), np.ptp(x, axis=0)
+        widest = np.maximum(widest, spread)
         spread[spread == 0] = 1
         if y.any() and not y.all():
             model = LogisticRegression(solver="liblinear", random_state=config.seed)
-            fitted = model.fit((x - low) / spread, y).coef_[0]
-            weights[relations[rows[0]]] = fitted / spread
+            fitted = model.fit((x - low) / spread, y, examples.weights).coef_[0]
+            weights[examples.relation] = fitted / spread
+    weights = np.where(np.isnan(weights), 1 / widest, weights)  # where there is nothing to learn
     return dict.fromkeys(SIDES, weights)
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """What the weights of one relation are fitted on."""
+
+    relation: int
+    features: np.ndarray  # each member's scores
+    labels: np.ndarray  # whether a triple is true
+    weights: np.ndarray | None  # how often an example counts
+    number: int  # of questions, for progress
+
+
+def _examples_by_relation(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig
+) -> Iterator[_Examples]:
+    if config.corruptions:
+        yield from _examples_of_the_code(members, graph, config)
+        return
+    features, labels, relations = _examples(members, graph, config)
+    order = np.argsort(relations, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(relations[order])) + 1):
+        number = 2 * int(labels[rows].sum())
+        yield _Examples(int(relations[rows[0]]), features[rows], labels[rows], None, number)
+
+
+def _examples_of_the_code(
+    members: Sequence[Scorer], graph: Graph, config: EnsembleConfig
+) -> Iterator[_Examples]:
+    """As the code of Wang et al. (2018) has them, but for how many negatives are drawn.
+
+    Each triple stands there 200 times, beside 100 triples with another head and 100 with another
+    tail, none of which is of the training split.  Here fewer are drawn and count for more.
+    """
+    true = graph.split(config.fit)
+    true = true[np.argsort(true[:, 1], kind="stable")]
+    for k, rows in enumerate(np.split(true, np.flatnonzero(np.diff(true[:, 1])) + 1)):
+        features, labels = [], []
+        for side in SIDES:
+            false = sample_negatives(
+                graph,
+                rows,
+                [config.seed, Stream.ENSEMBLE_NEGATIVES, k, SIDES.index(side)],
+                count=config.corruptions,
+                sides=side,
+                known=("train",),
+                plausible=False,
+            )
+            triples = np.concatenate([rows, false])
+            features.append(np.stack([_side_scores(m, side, triples) for m in members], axis=1))
+            labels.append(np.arange(len(triples)) < len(rows))
+        x, y = np.concatenate(features).astype(np.float64), np.concatenate(labels)
+        if not np.isfinite(x).all():
+            raise DataError("an ensemble is fitted on finite scores; here some score is not")
+        weights = np.where(y, _REPEATS, _REPEATS / config.corruptions)
+        yield _Examples(int(rows[0, 1]), x, y, weights, 2 * len(rows))
+
+
+def _side_scores(member: Scorer, side: Side, triples: np.ndarray) -> np.ndarray:
+    """The score of each triple as an answer to the question for its ``side``."""
+    given, answer = COLUMNS[side]
+    order = np.argsort(triples[:, given], kind="stable")  # so that a question is asked once
+    scores = np.empty(len(triples), dtype=member.dtype)
+    for start in range(0, len(order), _EXAMPLES):
+        rows = order[start : start + _EXAMPLES]
+        part = triples[rows]
+        asked, place = np.unique(part[:, given], return_inverse=True)
+        queries = member.queries(side, asked, np.full_like(asked, part[0, 1]))
+        if member.is_product:
+            found = member.form.pair_scores(queries[place], member.candidates[part[:, answer]])
+        else:
+            found = member.query_scores(queries)[place, part[:, answer]]
+        scores[rows] = found
+    return scores
 
 
 def _examples(

@@ -41,16 +41,23 @@ cube_gradient, matrix = _functions.cube_gradient, _functions.matrix
 
 def export(entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Fourier coordinates → the real vectors of the paper."""
-    return _to_real(entities), _to_real(relations / _scales(relations.shape[1]))
+    return _to_real(entities), _to_real(relations / relation_scales(relations.shape[1]))
 
 
 def restore(entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The real vectors of the paper → Fourier coordinates."""
-    scaled = _from_real(relations) * _scales(relations.shape[1])
+    scaled = _from_real(relations) * relation_scales(relations.shape[1])
     return _from_real(entities), scaled.astype(relations.dtype)
 
 
-def _scales(dim: int) -> np.ndarray:
+def initial_bounds(n_entities: int, dim: int) -> tuple[float, float]:
+    """Of the initial values in the code of Wang et al. (2018): the same for relations."""
+    bound = (6 / (n_entities + dim)) ** 0.5
+    return bound, bound
+
+
+def relation_scales(dim: int) -> np.ndarray:
+    """How much longer than by an orthonormal transform the coordinates of relations are."""
     return np.sqrt(np.where(np.arange(dim) < _real_part(dim), dim, dim / 2))
 
 

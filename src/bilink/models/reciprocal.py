@@ -63,6 +63,10 @@ def reciprocal(module: Any) -> Any:
         cube_gradient=cube,
         relation_cube_gradient=relation_cube_gradient,
     )
+    if hasattr(module, "initial_bounds"):
+        made.initial_bounds = module.initial_bounds
+    if hasattr(module, "relation_scales"):
+        made.relation_scales = lambda width: np.tile(module.relation_scales(width // 2), 2)
     for name in ("export", "restore"):
         if hasattr(module, name):
             setattr(made, name, _on_both_halves(getattr(module, name)))

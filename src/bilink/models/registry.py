@@ -55,6 +55,11 @@ class Family:
     restore: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     # Changes random initial relations in place; where a TransE is given, starts from its relations.
     begin: Callable[..., None] | None
+    # The half-widths of the initial values in the code of Wang et al. (2018), for so many entities
+    # and a dim; None where relations are then scaled to length one.
+    initial_bounds: Callable[[int, int], tuple[float, float | None]] | None
+    # How much longer the trained coordinates of relations are than the paper's, where they are.
+    relation_scales: Callable[[int], np.ndarray] | None
     _bound: dict[Callable[..., Any], Any] = field(default_factory=dict)
 
     @classmethod
@@ -78,6 +83,8 @@ class Family:
             export=getattr(module, "export", _as_they_are),
             restore=getattr(module, "restore", _as_they_are),
             begin=getattr(module, "begin", None),
+            initial_bounds=getattr(module, "initial_bounds", None),
+            relation_scales=getattr(module, "relation_scales", None),
         )
 
     def query_width(self, entity_width: int) -> int:

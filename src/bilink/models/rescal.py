@@ -18,6 +18,11 @@ def widths(dim: int) -> tuple[int, int]:
     return dim, dim * dim
 
 
+def initial_bounds(n_entities: int, dim: int) -> tuple[float, float]:
+    """Of the initial values in the code of Wang et al. (2018): Glorot's rule for each matrix."""
+    return (6 / (n_entities + dim)) ** 0.5, (6 / (2 * dim)) ** 0.5
+
+
 @kernel_function
 def tail_query(head, relation, query):
     """q = Rᵀ h."""

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from bilink._documents import check_regular
-from bilink._files import replacing
+from bilink._files import open_unlinked, replacing
 from bilink.errors import BilinkError, RunError
 from bilink.models.model import Model
 from bilink.models.registry import family as find_family
@@ -19,6 +21,7 @@ FORMAT = "bilink-model"
 VERSION = 1
 NOT_FINITE = "it has parameters that are not finite, so its scores would mean nothing"
 _TYPES = {"<f4": "F32", "<f8": "F64", "<i4": "I32", "<i8": "I64"}
+MAPPED = 2**30  # bytes of a model's file from which on its arrays stay in the file
 _DIGITS = 10  # of a number of epochs, at most
 
 
@@ -60,7 +63,8 @@ def load_model(path: Path, graph: str | None = None) -> Model:
 
 def load_model_and_digest(path: Path, graph: str | None = None) -> tuple[Model, str | None]:
     """As ``load_model``, and the digest, which files of early versions do not have."""
-    tensors, header = load_tensors(path, FORMAT, VERSION, graph=graph)
+    read = map_tensors if path.exists() and path.stat().st_size > MAPPED else load_tensors
+    tensors, header = read(path, FORMAT, VERSION, graph=graph)
     try:
         family, dim = find_family(header["model"]), int(header["dim"])
         entities, relations = family.restore(tensors["entities"], tensors["relations"])
@@ -94,26 +98,58 @@ def digest_of(values: Mapping[str, Any]) -> "hashlib._Hash":
 
 
 def save_tensors(tensors: dict[str, np.ndarray], header: dict[str, str], path: Path) -> None:
-    """Write arrays and a header of strings, whole or not at all.
+    """Write arrays and a header of strings, whole or not at all."""
+    with replacing(path) as temporary, TensorFile(shapes_of(tensors), header, temporary) as file:
+        for name, array in tensors.items():
+            file.write(name, array)
+
+
+def shapes_of(tensors: Mapping[str, np.ndarray]) -> "Shapes":
+    """The types and shapes of arrays."""
+    return {name: (array.dtype, array.shape) for name, array in tensors.items()}
+
+
+Shapes = Mapping[str, tuple[np.dtype, tuple[int, ...]]]
+
+
+class TensorFile:
+    """A new file of arrays of known shapes, whose rows are written in any order.
 
     The format is safetensors': a length, a JSON header, the bytes.  Its own writer copies every
-    array first; this one does not, because checkpoints are made while memory is at its fullest.
+    array first; this one does not, because files are made while memory is at its fullest.
     """
-    description: dict[str, Any] = {"__metadata__": header}
-    end = 0
-    for name, array in tensors.items():
-        start, end = end, end + array.nbytes
-        description[name] = {
-            "dtype": _TYPES[array.dtype.str],
-            "shape": list(array.shape),
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(description).encode()
-    text += b" " * (-len(text) % 8)
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for array in tensors.values():
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+    def __init__(self, shapes: Shapes, header: dict[str, str], path: Path):
+        description: dict[str, Any] = {"__metadata__": header}
+        self._starts, end = {}, 0
+        for name, (dtype, shape) in shapes.items():
+            size = dtype.itemsize * math.prod(shape)
+            description[name] = {
+                "dtype": _TYPES[dtype.str],
+                "shape": list(shape),
+                "data_offsets": [end, end + size],
+            }
+            self._starts[name], end = end, end + size
+        text = json.dumps(description).encode()
+        text += b" " * (-len(text) % 8)
+        self._first = 8 + len(text)
+        self._file = os.fdopen(open_unlinked(path, os.O_WRONLY | os.O_TRUNC), "wb")
+        self._file.write(len(text).to_bytes(8, "little") + text)
+
+    def write(self, name: str, rows: np.ndarray, row: int = 0) -> None:
+        """Put ``rows`` into an array, from its row number ``row`` on."""
+        rows = np.ascontiguousarray(rows)
+        if rows.size:
+            place = self._first + self._starts[name] + row * rows[:1].nbytes
+            if self._file.tell() != place:
+                self._file.seek(place)
+            self._file.write(rows.reshape(-1).view(np.uint8).data)
+
+    def __enter__(self) -> "TensorFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
 
 def load_tensors(
@@ -145,6 +181,30 @@ def load_tensors(
         raise RunError(
             f"{path} cannot be read ({error}); it is damaged or no file of bilink's"
         ) from None
+
+
+def map_tensors(
+    path: Path, kind: str, version: int, graph: str | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """As ``load_tensors``, but arrays stay in the file: what is looked at is read."""
+    _, header = load_tensors(path, kind, version, names=(), graph=graph)
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        description = json.loads(file.read(length))  # which was checked
+    types = {name: dtype for dtype, name in _TYPES.items()}
+    found = {}
+    for name, about in description.items():
+        if name == "__metadata__":
+            continue
+        if about["dtype"] not in types:
+            raise RunError(f"{path} is damaged: {name} has numbers of an unknown kind")
+        how = np.dtype(types[about["dtype"]]), tuple(about["shape"])
+        if math.prod(how[1]):
+            offset = 8 + length + about["data_offsets"][0]
+            found[name] = np.asarray(np.memmap(path, how[0], "r", offset, how[1]))
+        else:
+            found[name] = np.empty(how[1], how[0])
+    return found, header
 
 
 def check_graph(path: Path, found: str | None, graph: str | None) -> None:

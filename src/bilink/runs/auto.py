@@ -47,6 +47,7 @@ COMPARED = 2000  # validation triples by which an ensemble is held against the o
 FITTED, FITTED_LAST = 5000, 20_000  # validation triples that it is fitted on, and at the end
 GAIN = 2e-4  # of validation MRR: a model that adds less stays out
 LATE = 1.25  # a training that takes longer than planned by this factor is stopped
+FEW_ENTITIES = 5_000  # with which an epoch over all of them takes hardly longer
 NAME, ENSEMBLE = "auto", "ensemble"
 MINUTE = 60.0
 LARGE = 5_000_000  # training triples of a graph whose rules have one step only
@@ -230,7 +231,9 @@ class _Work:
         return found or Tuning()
 
     def _job(self, model: str, dim: int, seed: int) -> Job:
-        job = prepare(self.graph, model, dim, {"seed": seed})
+        """A softmax over samples, unless entities are few: as good in a third of the time."""
+        preset = "sampled" if len(self.graph.entities) > FEW_ENTITIES else "softmax"
+        job = prepare(self.graph, model, dim, {"seed": seed}, preset=preset)
         return replace(job, config=replace(job.config, data=self.source))
 
     def _run(

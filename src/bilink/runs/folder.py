@@ -5,6 +5,7 @@
     vocabulary.json          the names behind the ids
     history.jsonl            one object per epoch
     checkpoint.safetensors   where training stands; ``bilink resume`` goes on from it
+    parts/                   the same of a run that is trained in parts (``training.parts``)
     model.safetensors        the finished model
     metrics.json             what ``bilink evaluate`` and ``bilink classify`` found
     probability.json         what makes probabilities of evidence
@@ -54,6 +55,7 @@ from bilink.runs.config import (
     read_sections,
     write_sections,
 )
+from bilink.training.parts import JOURNAL, OURS
 
 GRAPH_FORMAT = "bilink-graph"
 NEGATIVES = "_negatives"  # test_negatives stands beside test, where there are any
@@ -72,6 +74,7 @@ FILES = (
 
 
 AUDIT, DOUBTS = "audit", "doubts.json"
+PARTS = "parts"
 DECISIONS, UPDATES = "decisions.tsv", "updates"
 MEMBER = re.compile(r"member-\d+\.safetensors")
 
@@ -89,6 +92,7 @@ class RunFolder:
         self.path = Path(path)
         self._config = self.path / "config.toml"
         self.checkpoint = self.path / "checkpoint.safetensors"
+        self.parts = self.path / PARTS
         self.model = self.path / "model.safetensors"
         self.weights = self.path / "weights.safetensors"
         self._history = self.path / "history.jsonl"
@@ -122,7 +126,11 @@ class RunFolder:
                 f"{self.path} holds {sorted(kept)[0]!r}, the work of people, which is not "
                 "overwritten; choose another --out, or move it away"
             )
-        strangers = {name for name in present - set(FILES) - {AUDIT} if not MEMBER.fullmatch(name)}
+        strangers = {
+            name for name in present - {*FILES, AUDIT, PARTS} if not MEMBER.fullmatch(name)
+        }
+        inside = (path.name for path in self.parts.glob("*"))
+        strangers |= {f"{PARTS}/{name}" for name in inside if not OURS.fullmatch(name)}
         if strangers:
             raise RunError(
                 f"{self.path} holds {sorted(strangers)[0]!r}, which is no file of a run; "
@@ -134,15 +142,44 @@ class RunFolder:
     def begin(self, graph: Graph) -> None:
         """Remove what a former run left, and keep the graph of the new one."""
         self._remove_audit()
+        self.remove_parts()
         self.remove(*reversed(FILES))  # the config first: half a run is none
         self.remove(*(path.name for path in self.path.iterdir() if MEMBER.fullmatch(path.name)))
         self._write_graph(graph)
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a state that training goes on from."""
+        return self.checkpoint.exists() or (self.parts / JOURNAL).exists()
+
+    def make_parts(self) -> None:
+        """Make the folder for parts."""
+        self._check_no_link(self.parts)
+        try:
+            self.parts.mkdir(exist_ok=True)
+        except OSError as error:
+            raise write_error(self.parts, error) from error
+
+    def remove_parts(self, *names: str) -> None:
+        """Remove files of training in parts, or all of them and their folder."""
+        self._check_no_link(self.parts)
+        try:
+            for path in [self.parts / name for name in names] or self.parts.glob("*"):
+                if OURS.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+            if self.parts.is_dir() and not names:
+                self.parts.rmdir()
+        except OSError as error:
+            raise write_error(self.parts, error) from error
+
+    def _check_no_link(self, folder: Path) -> None:
+        if folder.is_symlink():
+            raise RunError(f"{folder} is a link to another folder, which is not touched; remove it")
+
     def _remove_audit(self) -> None:
         """Remove the models of an audit, and nothing that anyone else may have put beside them."""
         folder = self.path / AUDIT
-        if folder.is_symlink():
-            raise RunError(f"{folder} is a link to another folder, which is not touched; remove it")
+        self._check_no_link(folder)
         try:
             for part in folder.glob("fold-*"):
                 shutil.rmtree(part)
@@ -183,7 +220,8 @@ class RunFolder:
 
     def remove_rests(self) -> None:
         """Remove what a crash has left of files that were being written."""
-        self.remove(*(path.name for path in self.path.glob(".*.tmp")))
+        rests = [*self.path.glob(".*.tmp"), *self.parts.glob(".*.tmp")]
+        self.remove(*(str(path.relative_to(self.path)) for path in rests))
 
     # -- config, graph, model --------------------------------------------------------------------
 

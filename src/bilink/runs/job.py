@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bilink._memory import physical_memory
+from bilink._memory import parse_bytes, physical_memory
 from bilink._random import Stream, generator
 from bilink.data.graph import Graph
 from bilink.data.index import answers_of
@@ -29,6 +29,7 @@ from bilink.training.config import FIXED_ONCE_STARTED, Config
 from bilink.training.engine import Engine
 from bilink.training.estimate import Plan
 from bilink.training.loop import INTERRUPTED, OnProgress, check_engine, fit
+from bilink.training.parts import NOW, check_parts, fit_in_parts
 from bilink.training.presets import Tuning
 
 # Multiplications that a validation may always take, some ten seconds on two cores; and those for
@@ -47,6 +48,7 @@ def train(
     dim: int | None = None,
     *,
     budget: str | float | None = None,
+    memory: str | int | None = None,
     out: str | Path | None = None,
     force: bool = False,
     preset: str | None = None,
@@ -63,7 +65,9 @@ def train(
     ``MiningConfig``.  Any other one is trained alone, ComplEx if only options are given; with a
     budget, for as many epochs as fit into it.
 
-    ``preset`` is what to start from; without one, the model and the graph decide.
+    ``memory``, such as ``"4GB"`` or a number of bytes, is for graphs that do not fit: the entities
+    are dealt into as few parts (the option ``parts``) as let two of them fit, and the others wait
+    in ``out``.  ``preset`` is what to start from; without one, the model and the graph decide.
     ``options`` and further keywords are those of ``Config``, for example ``epochs=500``
     or ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
     resumed; a folder that exists is overwritten with ``force`` only.
@@ -76,11 +80,13 @@ def train(
     given = {**(options or {}), **more_options}
     hooks: dict[str, Any] = {"on_epoch": on_epoch, "should_stop": should_stop}
     minutes = minutes_of(budget)
-    if is_auto(model, bool(given or preset) or dim is not None):
+    if is_auto(model, bool(given or preset or memory is not None) or dim is not None):
         return train_auto(data, minutes, out=out, force=force, **hooks).run
     name = (model or "complex").lower()
     if name in (PATHS, "ptranse") and minutes is not None:
         raise ConfigError(f"{name} takes no budget; leave it out, or name another model")
+    if name in (PATHS, "ptranse") and memory is not None:
+        raise ConfigError(f"{name} takes no memory; leave it out, or name another model")
     if name == PATHS:
         return train_paths(data, given, out=out, force=force)
     if name == "ptranse":
@@ -88,7 +94,7 @@ def train(
 
         made = prepare_ptranse(data, dim or 100, given, preset=preset)
         return made.run(out=out, force=force, **hooks)
-    job = prepare(data, model, dim, given, preset=preset)
+    job = prepare(data, model, dim, given, preset=preset, memory=memory)
     if minutes is not None:
         job = job.fitted_to(60 * minutes)
     elif preset is None:
@@ -106,13 +112,15 @@ def prepare(
     *,
     preset: str | None = None,
     former: RunConfig | None = None,
+    memory: str | int | None = None,
     **reading: Any,
 ) -> "Job":
     """Check the options of a run, and load its graph.
 
     What is not given is taken from ``former``, the config of another run, or from ``preset``, or
-    from the preset that suits the model and the graph.  ``reading`` says how ``load_graph`` should
-    read ``data``.
+    from the preset that suits the model and the graph.  With ``memory``, there are as few parts as
+    fit, or those that are given must fit.  ``reading`` says how ``load_graph`` should read
+    ``data``.
     """
     model = model or (former.model if former else "complex")
     dim = dim if dim is not None else (former.dim if former else 100)
@@ -134,6 +142,10 @@ def prepare(
         training = former.training.with_options(given)
     else:
         training = presets.started(preset or presets.choose(name, dim, graph, given), name, given)
+    if memory is not None:
+        size = parse_bytes(memory) if isinstance(memory, str) else memory
+        fixed = "parts" in given
+        training = estimate.within(graph, family(name), dim, training, size, fixed=fixed)
     config = RunConfig(
         data=source,
         fingerprint=graph.fingerprint,
@@ -155,11 +167,17 @@ class Job:
     def __post_init__(self) -> None:
         sizes = (len(self.graph.entities), len(self.graph.relations))
         widths = family(self.config.model).widths(self.config.dim)
-        needed = 4 * sum(rows * width for rows, width in zip(sizes, widths, strict=True))
+        needed = 4.0 * sum(rows * width for rows, width in zip(sizes, widths, strict=True))
+        if self.config.training.parts > 1:
+            check_parts(self.graph, self.config.training)
+            if self.wrap is not None:
+                raise ConfigError("paths and a model cannot be trained together in parts")
+            needed *= 2 / self.config.training.parts
         if needed > physical_memory():
             raise ConfigError(
                 f"dim {self.config.dim} is too large: the parameters alone take "
-                f"{needed / 1e9:,.0f} GB, more than this machine has"
+                f"{needed / 1e9:,.0f} GB, more than this machine has; memory=4GB and the like "
+                "train it in parts"
             )
         check_engine(family(self.config.model), self.config.training)
 
@@ -200,6 +218,8 @@ class Job:
         probabilities are learnt on the validation split at the end.
         """
         folder = RunFolder(out) if out is not None else None
+        if folder is None and self.config.training.parts > 1:
+            raise ConfigError("training in parts keeps them in the folder of the run; name out")
         begin = self._begin()
         with folder.created(force) if folder else nullcontext():
             if folder:
@@ -238,7 +258,7 @@ class Job:
     ) -> TrainedRun:
         """Go on in ``folder`` from its checkpoint, or from the start without one."""
         with folder.locked():
-            begin = None if folder.checkpoint.exists() else self._begin()
+            begin = None if folder.is_begun else self._begin()
             return self._train(folder, on_epoch, on_progress, should_stop, calibrate, begin)
 
     def _begin(self) -> Callable[[Model], None] | None:
@@ -269,7 +289,11 @@ class Job:
         return begin
 
     def _empty(self) -> Model:
-        sizes = (len(self.graph.entities), len(self.graph.relations))
+        """A model of zeros; in parts, of the entities that are in memory."""
+        entities, parts = len(self.graph.entities), self.config.training.parts
+        if parts > 1:
+            entities = min(entities, 2 * -(-entities // parts))
+        sizes = entities, len(self.graph.relations)
         return Model.empty(self.config.model, self.config.dim, *sizes)
 
     def _train(
@@ -294,30 +318,34 @@ class Job:
             if on_epoch:
                 on_epoch(record)
 
-        result = fit(
-            self._empty(),
-            self.graph,
-            self.config.training,
-            validate=validation(
-                self.graph, self.config.training, self.validation_triples, on_progress
-            ),
-            on_epoch=record_epoch,
-            on_progress=on_progress,
-            checkpoint=folder.checkpoint if folder else None,
-            should_stop=should_stop,
-            wrap=self.wrap,
-            begin=begin,
-        )
-        trained = bool(history)
+        training = self.config.training
+        hooks: dict[str, Any] = {
+            "validate": validation(self.graph, training, self.validation_triples, on_progress),
+            "on_epoch": record_epoch,
+            "on_progress": on_progress,
+            "should_stop": should_stop,
+        }
+        if training.parts > 1 and folder is not None:
+            folder.make_parts()
+            kind = family(self.config.model), self.config.dim
+            result = fit_in_parts(*kind, self.graph, training, folder.parts, **hooks)
+        else:
+            checkpoint = folder.checkpoint if folder else None
+            more: dict[str, Any] = {"wrap": self.wrap, "begin": begin, "checkpoint": checkpoint}
+            result = fit(self._empty(), self.graph, training, **hooks, **more)
+        trained, model = bool(history), result.model
         if folder is not None:
             if result.stopped != INTERRUPTED:
                 if history or folder.read_config() != self.config:
                     folder.write_config(self.config)
-                digest = folder.write_model(result.model, self.graph, result.progress.epoch)
+                digest = folder.write_model(model, self.graph, result.progress.epoch)
+                if training.parts > 1:
+                    model, _ = folder.read_model(self.graph)  # no longer that among the parts
+                    folder.remove_parts(NOW)
             history = folder.read_history()
         run = TrainedRun(
             self.graph,
-            result.model,
+            model,
             self.config,
             history,
             result.progress,
@@ -350,7 +378,7 @@ def resume(
             f"{path} was made by {config.made.get('by')} and not trained, so it cannot go on"
         )
     config = replace(config, training=_changed(config.training, options or {}, folder))
-    if folder.model.exists() and not folder.checkpoint.exists():
+    if folder.model.exists() and not folder.is_begun:
         raise RunError(f"{path} is finished, and its checkpoint is gone: it cannot go on")
     job = Job(folder.read_graph(), config)
     return job.resume(folder, on_epoch, on_progress, should_stop)

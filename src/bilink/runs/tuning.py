@@ -41,6 +41,7 @@ def can_tune(job: Job) -> bool:
     return (
         isinstance(training, SoftmaxConfig)
         and training.regularization.kind != "l2"
+        and training.parts == 1  # trials are in memory
         and len(job.graph.valid) > 1
     )
 

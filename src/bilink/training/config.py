@@ -63,8 +63,10 @@ class TrainingConfig:
     plateau: float = option(
         1.0, "factor on the step size after a validation without a better MRR", 0, 1, above=True
     )
-    init: Literal["normal", "uniform", "xavier"] = option(
-        "normal", "initial values: N(0, s²), U(−s, s), or uniform by Glorot's rule times s"
+    init: Literal["normal", "uniform", "xavier", "paper"] = option(
+        "normal",
+        "initial values: N(0, s²), U(−s, s), uniform by Glorot's rule times s, or those of the "
+        "code of Wang et al. (2018)",
     )
     init_scale: float = option(0.1, "the s of the initial values", 0, above=True)
     start: str = option(
@@ -76,6 +78,9 @@ class TrainingConfig:
     patience: int = option(5, "stop after so many validations without a better MRR; 0 for never", 0)
     keep: Literal["best", "last"] = option(
         "best", "the model that a run ends with: the best on validation, or the last"
+    )
+    parts: int = option(
+        1, "parts that the entities are dealt into; two of them are in memory at a time", 1, 256
     )
     minutes: float = option(0.0, "stop after so many minutes of training; 0 for never", 0)
     checkpoint_seconds: float = option(60.0, "least time between two checkpoints", 0)
@@ -130,8 +135,19 @@ class MarginConfig(TrainingConfig):
     )
     filter_negatives: bool = option(True, "reject corruptions that are training triples")
     optimizer: Literal["adagrad", "sgd"] = option("adagrad", "how gradients become steps")
-    constraint: Literal["none", "ball", "sphere"] = option(
-        "none", "keep entities anywhere, in the unit ball, or on the unit sphere"
+    epsilon: float = option(1e-24, "constant under the root of Adagrad", 0, above=True)
+    steps: Literal["pair", "triple"] = option(
+        "pair", "one step for a pair, or one for its positive and then one for its negative"
+    )
+    coordinates: Literal["training", "paper"] = option(
+        "training",
+        "what step size, penalty and initial values are stated for: the rows that are trained, or "
+        "the parameters in the model's paper; they differ for HolE",
+    )
+    constraint: Literal["none", "ball", "sphere", "ball-all"] = option(
+        "none",
+        "keep entities anywhere, in the unit ball, on the unit sphere, or entities and relations "
+        "in the unit ball",
     )
     regularization: L2 = field(default_factory=L2)
 
@@ -214,7 +230,16 @@ CONFIGS = (MarginConfig, SoftmaxConfig)
 ROUNDING_PAYS = 5
 
 # The state of a run, or what its validations are compared by, depends on these.
-FIXED_ONCE_STARTED = ("seed", "optimizer", "init", "init_scale", "start", "validation_triples")
+FIXED_ONCE_STARTED = (
+    "seed",
+    "optimizer",
+    "coordinates",
+    "init",
+    "init_scale",
+    "start",
+    "parts",
+    "validation_triples",
+)
 
 # What version 0.1.0 called some options, and those that it had for both engines.
 _FORMER = {"questions": "queries", "together": "answers_per_query", "grain": "rounding"}

@@ -57,20 +57,11 @@ class Position:
         return {f"position_{name}": getattr(self, name) for name in names}
 
 
-class Engine(Protocol):
-    """Moves the parameters of a model, epoch by epoch."""
+class EpochRunner(Protocol):
+    """Passes over training triples, epoch by epoch."""
 
-    model: Model
     triples: np.ndarray
-    threads: int
     position: Position | None  # in an epoch that was paused
-
-    @property
-    def state(self) -> dict[str, np.ndarray]:
-        """The optimizer's arrays, by name: what a checkpoint holds beside the parameters."""
-
-    def begin(self, epoch: int) -> Position:
-        """The start of an epoch."""
 
     def run_epoch(self, epoch: int, factor: float = 1.0, pause: Pause | None = None) -> EpochTotals:
         """Pass once over the training triples, with ``factor`` on the step size.
@@ -78,6 +69,23 @@ class Engine(Protocol):
         Where ``pause`` says so, it ends with ``EpochPausedError``, and goes on from ``position``
         when it is called again, as if it had never stopped.
         """
+
+
+class Engine(EpochRunner, Protocol):
+    """Moves the parameters of a model, epoch by epoch."""
+
+    model: Model
+    threads: int
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The optimizer's arrays, by name: what a checkpoint holds beside the parameters.
+
+        The names of those with a row for each entity begin with "entity_".
+        """
+
+    def begin(self, epoch: int) -> Position:
+        """The start of an epoch."""
 
 
 @dataclass

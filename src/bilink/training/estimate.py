@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from bilink.data.graph import Graph
+from bilink.data.graph import SPLITS, Graph
 from bilink.data.vocabulary import Vocabulary
+from bilink.errors import ConfigError
 from bilink.models.model import Model
+from bilink.models.registry import Family
 from bilink.training.batches import queries_of
 from bilink.training.config import Config, MarginConfig, SoftmaxConfig
 from bilink.training.engine import Engine
 from bilink.training.loop import initialise, make_engine
+from bilink.training.parts import MOST
 from bilink.training.tables import SCORES
 
 _PROBE_ENTITIES = 2_000
@@ -20,6 +23,9 @@ _PROBE_RELATIONS = 4
 _PROBE_SECONDS = 0.3
 _STATES = {"adagrad": 1, "row-adagrad": 0, "sgd": 0, "adam": 2}  # as large as the parameters
 _BASE = 200 * 2**20  # the interpreter, its libraries and compiled kernels
+_NAME = 70  # bytes of an entity's name
+_TRIPLE = 24  # bytes that an engine keeps of each triple, beside the triple
+_PLACE, _SORTED = 6, 12  # bytes: where parts have each entity, and the bucket of each triple
 # By how much a step takes longer than its processor time, spread over the threads: parts of it run
 # on one thread.
 _SERIAL = 1.2
@@ -44,17 +50,55 @@ def plan(graph: Graph, model: Model, config: Config) -> Plan:
     rows and are faster, so that the time is an upper estimate.  A softmax is probed with all
     entities, since its time grows with their number.
     """
-    parameters = model.entities.size + model.relations.size
-    softmax = isinstance(config, SoftmaxConfig)
-    copies = 1 + _STATES[config.optimizer] + (len(graph.valid) > 0) + softmax
-    memory = copies * parameters * model.entities.itemsize + _BASE + softmax * SCORES
-    memory += 24 * len(graph.train) + sum(graph.split(s).nbytes for s in ("train", "valid", "test"))
+    parameters = len(graph.entities) * model.entities.shape[1] + model.relations.size
+    memory = memory_of(graph, model.family, model.dim, config)
     sampled, full, threads = epoch_seconds(graph, model, config)
     of_all = full_epochs(config)
     seconds = (config.epochs - of_all) * sampled + of_all * full
     if config.minutes:
         seconds = min(seconds, 60 * config.minutes)
     return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
+
+
+def memory_of(graph: Graph, family: Family, dim: int, config: Config) -> int:
+    """Bytes of memory that training takes, in one piece or in parts.
+
+    In parts, the rows of two of them are held, and those of one more while it is read or written.
+    Distances are validated on a copy of all entities, or two while it is made.
+    """
+    n, k, triples = len(graph.entities), len(graph.relations), len(graph.train)
+    entity, relation = family.widths(dim)
+    softmax, states = isinstance(config, SoftmaxConfig), _STATES[config.optimizer]
+    copies, rows, share = 1 + states + softmax, n, 1.0
+    if config.parts > 1:
+        part = -(-n // config.parts)
+        rows, share = 2 * part, 2 / (config.parts * (config.parts - 1))
+        copies += full_epochs(config) > 0  # gradients of all candidates at hand
+        more = (1 + states) * part * entity * 4 + _PLACE * n + _SORTED * triples
+    else:
+        more = (len(graph.valid) > 0) * 4 * (n * entity + k * relation)  # the best so far
+    if family.form.extra and config.validation_triples and len(graph.valid):
+        more += 8 * n * (entity + family.form.extra)
+    more += _BASE + softmax * SCORES + int(share * _TRIPLE * triples) + _NAME * n
+    more += sum(graph.split(split).nbytes for split in SPLITS)
+    return int(4 * copies * (rows * entity + k * relation) + more)
+
+
+def within(
+    graph: Graph, family: Family, dim: int, config: Config, memory: int, *, fixed: bool = False
+) -> Config:
+    """The config in as few parts as fit into ``memory``; with ``fixed``, in as many as it has."""
+    least = 0
+    for parts in (config.parts,) if fixed else (1, *range(3, MOST + 1)):
+        if parts <= max(1, len(graph.entities)):
+            config = replace(config, parts=parts)
+            if (least := memory_of(graph, family, dim, config)) <= memory:
+                return config
+    at_least = "" if fixed else "at least "
+    raise ConfigError(
+        f"{family.title} of dim {dim} takes {at_least}{least / 1e9:,.1f} GB in {config.parts} "
+        f"parts, more than {memory / 1e9:,.1f} GB; give it more memory, or a smaller dim"
+    )
 
 
 def fitted_to(graph: Graph, model: Model, config: Config, seconds: float) -> Config:
@@ -93,7 +137,9 @@ def epoch_seconds(graph: Graph, model: Model, config: Config) -> tuple[float, fl
         seconds, threads = _probe(model, config, len(graph.train), 0)
         return seconds * len(graph.train), seconds * len(graph.train), threads
     parts = 1 if config.queries == "per-fact" else config.answers_per_query
-    queries = len(queries_of(graph, parts))
+    queries = 2 * len(graph.train)
+    if config.parts == 1:
+        queries = len(queries_of(graph, parts))
     size = max(1, min(config.batch_size, len(graph.train)))  # two batches, one for each side
     found = dict.fromkeys((full_epochs(config) == config.epochs, full_epochs(config) > 0), 0.0)
     for of_all in found:
@@ -114,10 +160,15 @@ def _probe(model: Model, config: Config, most: int, epoch: int) -> tuple[float, 
     else:
         k = len(model.relations)
     triples = np.stack([random.integers(0, high, size) for high in (n, k, n)], axis=1)
-    names = tuple(map(str, range(n)))
+    names = tuple(map(str, range(max(n, k))))
     none = np.empty((0, 3))
     graph = Graph(
-        "probe", Vocabulary("entity", names), Vocabulary("relation", names[:k]), triples, none, none
+        "probe",
+        Vocabulary("entity", names[:n]),
+        Vocabulary("relation", names[:k]),
+        triples,
+        none,
+        none,
     )
     small = Model.empty(model.family.name, model.dim, n, k)
     initialise(small, probed)

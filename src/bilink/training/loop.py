@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from bilink.training.config import Config, MarginConfig
 from bilink.training.engine import (
     Engine,
     EpochPausedError,
+    EpochRunner,
     Progress,
     load_checkpoint,
     save_checkpoint,
@@ -65,54 +66,153 @@ def fit(
     for as many epochs already, and training goes on from its present values.  ``begin`` may change
     random initial values.
     """
-    if len(graph.train) == 0:
-        raise DataError(f"graph {graph.name!r} has no training triples")
-    engine = make_engine(model, graph, config)
-    if wrap is not None:
-        engine = wrap(engine)
-    if checkpoint is not None and checkpoint.exists():
-        progress, best = load_checkpoint(checkpoint, engine, graph.fingerprint)
-    elif start:
-        progress, best = _warm_start(engine, config, start), None
-    else:
-        initialise(model, config)
-        if begin is not None:
-            begin(model)
-        progress, best = Progress(), None
-    saver = _Saver(checkpoint, config.checkpoint_seconds, graph)
-    watch = _Watch(progress, config, saver, should_stop, on_progress)
+    keeper = _InMemory(model, graph, config, checkpoint, wrap, start, begin)
+    hooks = validate, on_epoch, on_progress, should_stop
+    return run_epochs(keeper, config, *hooks)
 
-    while not (reason := _reason_to_stop(progress, config, engine)):
-        record = _run_epoch(engine, progress, watch, checkpoint)
+
+class Keeper(Protocol):
+    """What is trained and what is kept of it: the state on disk, and the best model so far."""
+
+    @property
+    def engine(self) -> EpochRunner:
+        """What runs epochs."""
+
+    @property
+    def saved(self) -> Path | None:
+        """Where the last good state is, if there is one."""
+
+    def restore(self) -> Progress:
+        """Go to the start of training, or to where it stood."""
+
+    @property
+    def current(self) -> Model:
+        """The model as it is now."""
+
+    @property
+    def best(self) -> Model | None:
+        """The model that ``keep`` was last called for."""
+
+    def keep(self) -> None:
+        """The model of now is the best so far."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an epoch should be paused for the state to be saved."""
+
+    def save(self, progress: Progress, *, now: bool = False) -> None:
+        """Save the state, if it is time or ``now``."""
+
+
+def run_epochs(
+    keeper: Keeper,
+    config: Config,
+    validate: Callable[[Model], float] | None,
+    on_epoch: Callable[[dict[str, Any]], None] | None,
+    on_progress: OnProgress | None,
+    should_stop: Callable[[], bool],
+) -> TrainingResult:
+    """Train what ``keeper`` keeps, to the end or until it is stopped; see ``fit``."""
+    progress = keeper.restore()
+    watch = _Watch(progress, config, keeper, should_stop, on_progress)
+    while not (reason := _reason_to_stop(progress, config, keeper.engine)):
+        record = _run_epoch(progress, watch)
         if record is None:  # the epoch was paused
             if watch.stopped:
                 reason = INTERRUPTED
                 break
-            saver.save(engine, progress, best)
+            keeper.save(progress)
             continue
         due = progress.epoch % config.validation_period == 0 or progress.epoch == config.epochs
         if validate is not None and due:
             started = time.perf_counter()
-            mrr = record["validation_mrr"] = validate(model)
+            mrr = record["validation_mrr"] = validate(keeper.current)
             record["validation_seconds"] = round(time.perf_counter() - started, 6)
             if config.minutes:  # else not counted, so that the same run has the same checkpoint
                 progress.seconds += record["validation_seconds"]
             if mrr > progress.best_mrr:
                 progress.best_mrr, progress.best_epoch, progress.stale = mrr, progress.epoch, 0
-                arrays = model.entities.copy(), model.relations.copy()
-                best = Model(model.family, model.dim, *arrays)
+                keeper.keep()
             else:
                 progress.stale += 1
                 progress.rate *= config.plateau
         if on_epoch:
             on_epoch(record)
-        if should_stop() and not _reason_to_stop(progress, config, engine):
+        if should_stop() and not _reason_to_stop(progress, config, keeper.engine):
             reason = INTERRUPTED
             break
-        saver.save(engine, progress, best)
-    saver.save(engine, progress, best, now=True)
-    kept = best if config.keep == "best" and best is not None else model
-    return TrainingResult(kept, progress, reason)
+        keeper.save(progress)
+    keeper.save(progress, now=True)
+    best = keeper.best if config.keep == "best" else None
+    return TrainingResult(keeper.current if best is None else best, progress, reason)
+
+
+class _InMemory:
+    """Keeps a model that is trained in memory, with checkpoints that are not written too often."""
+
+    def __init__(
+        self,
+        model: Model,
+        graph: Graph,
+        config: Config,
+        path: Path | None,
+        wrap: Callable[[Engine], Engine] | None,
+        start: int,
+        begin: Callable[[Model], None] | None,
+    ):
+        if len(graph.train) == 0:
+            raise DataError(f"graph {graph.name!r} has no training triples")
+        self.engine: Engine = make_engine(model, graph, config)
+        if wrap is not None:
+            self.engine = wrap(self.engine)
+        self.best: Model | None = None
+        self._config, self._path, self._graph = config, path, graph
+        self._start, self._begin = start, begin
+        self._next = time.monotonic() + config.checkpoint_seconds
+
+    @property
+    def saved(self) -> Path | None:
+        """The checkpoint, if there is one."""
+        return self._path if self._path is not None and self._path.exists() else None
+
+    def restore(self) -> Progress:
+        """Read the checkpoint; else start from random values, or from those of the model."""
+        if self.saved is not None:
+            progress, self.best = load_checkpoint(self.saved, self.engine, self._graph.fingerprint)
+            return progress
+        if self._start:
+            return _warm_start(self.engine, self._config, self._start)
+        initialise(self.current, self._config)
+        if self._begin is not None:
+            self._begin(self.current)
+        return Progress()
+
+    @property
+    def current(self) -> Model:
+        """The model that is trained."""
+        return self.engine.model
+
+    def keep(self) -> None:
+        """Copy the model."""
+        now = self.current
+        self.best = Model(now.family, now.dim, now.entities.copy(), now.relations.copy())
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to write."""
+        return self._path is not None and time.monotonic() >= self._next
+
+    def save(self, progress: Progress, *, now: bool = False) -> None:
+        """Write a checkpoint, if it is time or ``now``."""
+        started = time.monotonic()
+        if self._path is None or not (now or self.is_due):
+            return
+        if not self.current.is_finite():
+            raise _diverged(progress, self.saved)
+        save_checkpoint(self._path, self.engine, progress, self.best, self._graph.fingerprint)
+        ended = time.monotonic()
+        pause = max(self._config.checkpoint_seconds, CHECKPOINT_SHARE * (ended - started))
+        self._next = ended + pause
 
 
 def _warm_start(engine: Engine, config: Config, epochs: int) -> Progress:
@@ -134,37 +234,91 @@ def check_engine(family: Family, config: Config) -> None:
         check_fit(family, config)
 
 
-def make_engine(model: Model, graph: Graph, config: Config) -> Engine:
-    """The engine that the loss asks for."""
+def make_engine(
+    model: Model, graph: Graph, config: Config, candidates: int | None = None
+) -> MarginEngine | SoftmaxEngine:
+    """The engine that the loss asks for; ``candidates`` are those that entities stand for."""
     if isinstance(config, MarginConfig):
         return MarginEngine(model, graph, config)
-    return SoftmaxEngine(model, graph, config)
+    return SoftmaxEngine(model, graph, config, candidates)
 
 
 def initialise(model: Model, config: Config) -> None:
     """Fill the model's arrays with random values, the same for the same seed."""
     random = generator(config.seed, Stream.INITIAL)
-    for array in (model.entities, model.relations):
-        if config.init == "normal":
-            random.standard_normal(out=array, dtype=array.dtype)
-            array *= config.init_scale
-        else:
-            bound = config.init_scale
-            if config.init == "xavier":
-                bound *= np.sqrt(6 / sum(array.shape))
-            random.random(out=array, dtype=array.dtype)
-            array -= 0.5
-            array *= 2 * bound
-    if model.family.begin is not None:
-        model.family.begin(model.relations)
+    sizes = len(model.entities), len(model.relations)
+    bounds = initial_bounds(model.family, model.dim, sizes, config)
+    fill_entities(model.entities, config, random, model.family, bounds[0])
+    fill_relations(model.relations, config, random, model.family, bounds[1])
+
+
+def initial_bounds(
+    family: Family, dim: int, sizes: tuple[int, int], config: Config
+) -> tuple[float, float | None]:
+    """The half-widths of uniform values of so many entities and relations.
+
+    None is for relations that are scaled to length one.
+    """
+    if config.init == "paper" and family.initial_bounds is not None:
+        return family.initial_bounds(sizes[0], dim)
+    scale = config.init_scale
+    if config.init not in ("paper", "xavier"):
+        return scale, scale
+    glorot = [float(np.sqrt(6 / (n + w))) for n, w in zip(sizes, family.widths(dim), strict=True)]
+    entities, relations = (b if config.init == "paper" else scale * b for b in glorot)
+    return entities, relations
+
+
+def fill_entities(
+    rows: np.ndarray, config: Config, random: np.random.Generator, family: Family, bound: float
+) -> None:
+    """Fill some rows of the entities; one piece after the other gives the same as all."""
+    _fill(rows, config, random, bound)
+    if _is_of_the_paper(config):
+        rows[:] = family.restore(rows, rows[:0])[0]
     if isinstance(config, MarginConfig) and config.constraint != "none":
-        norms = np.linalg.norm(model.entities, axis=1, keepdims=True)
-        if config.constraint == "ball":
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        if config.constraint != "sphere":
             norms = np.maximum(norms, 1)
-        model.entities[:] /= np.where(norms > 0, norms, 1)
+        rows /= np.where(norms > 0, norms, 1)
 
 
-def _reason_to_stop(progress: Progress, config: Config, engine: Engine) -> str:
+def fill_relations(
+    rows: np.ndarray,
+    config: Config,
+    random: np.random.Generator,
+    family: Family,
+    bound: float | None,
+) -> None:
+    """Fill the rows of the relations, after those of all entities."""
+    _fill(rows, config, random, bound)
+    if _is_of_the_paper(config):
+        rows[:] = family.restore(rows[:0], rows)[1]
+    if family.begin is not None:
+        family.begin(rows)
+
+
+def _is_of_the_paper(config: Config) -> bool:
+    """Whether values are drawn as the parameters in the paper; trained in others, perhaps."""
+    return config.init == "paper" or getattr(config, "coordinates", "") == "paper"
+
+
+def _fill(
+    rows: np.ndarray, config: Config, random: np.random.Generator, bound: float | None
+) -> None:
+    """Random values; without a bound, rows of length one."""
+    if config.init == "normal":
+        random.standard_normal(out=rows, dtype=rows.dtype)
+        rows *= config.init_scale
+        return
+    random.random(out=rows, dtype=rows.dtype)
+    rows -= 0.5
+    rows *= 2 * (1 if bound is None else bound)
+    if bound is None:
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _reason_to_stop(progress: Progress, config: Config, engine: EpochRunner) -> str:
     """Why there is nothing left to do, or nothing; the same whether or not a run was resumed."""
     if progress.epoch >= config.epochs:
         return f"all {config.epochs} epochs are done"
@@ -185,7 +339,7 @@ class _Watch:
 
     progress: Progress
     config: Config
-    saver: "_Saver"
+    keeper: Keeper
     should_stop: Callable[[], bool]
     on_progress: OnProgress | None
     stopped: bool = False
@@ -209,13 +363,12 @@ class _Watch:
         self.stopped = self.should_stop()
         seconds = self.progress.seconds + now - self._started
         over = bool(self.config.minutes) and seconds >= 60 * self.config.minutes
-        return self.stopped or over or self.saver.is_due
+        return self.stopped or over or self.keeper.is_due
 
 
-def _run_epoch(
-    engine: Engine, progress: Progress, watch: _Watch, checkpoint: Path | None
-) -> dict[str, Any] | None:
+def _run_epoch(progress: Progress, watch: _Watch) -> dict[str, Any] | None:
     """The record of an epoch; None if it was paused."""
+    engine = watch.keeper.engine
     watch.start()
     started = time.perf_counter()
     before = float(engine.position.seconds[0]) if engine.position else 0.0
@@ -232,7 +385,7 @@ def _run_epoch(
             engine.position.seconds[0] = seconds
         return None
     if not abs(totals.loss) < float("inf"):
-        raise _diverged(progress, checkpoint)
+        raise _diverged(progress, watch.keeper.saved)
     progress.epoch += 1
     return {
         "epoch": progress.epoch,
@@ -243,36 +396,9 @@ def _run_epoch(
     }
 
 
-def _diverged(progress: Progress, checkpoint: Path | None) -> TrainingError:
-    kept = ""
-    if checkpoint is not None and checkpoint.exists():
-        kept = f"; the last good checkpoint is kept in {checkpoint}"
+def _diverged(progress: Progress, saved: Path | None) -> TrainingError:
+    kept = "" if saved is None else f"; the last good checkpoint is kept in {saved}"
     return TrainingError(
         f"training diverged in epoch {progress.epoch + 1}: the loss is not finite{kept}. "
         "Try a smaller learning_rate or some regularization."
     )
-
-
-class _Saver:
-    """Writes checkpoints, and not too often."""
-
-    def __init__(self, path: Path | None, seconds: float, graph: Graph):
-        self._path, self._pause, self._graph = path, seconds, graph
-        self._next = time.monotonic() + seconds
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to write."""
-        return self._path is not None and time.monotonic() >= self._next
-
-    def save(
-        self, engine: Engine, progress: Progress, best: Model | None, *, now: bool = False
-    ) -> None:
-        started = time.monotonic()
-        if self._path is None or not (now or self.is_due):
-            return
-        if not engine.model.is_finite():
-            raise _diverged(progress, self._path)
-        save_checkpoint(self._path, engine, progress, best, self._graph.fingerprint)
-        ended = time.monotonic()
-        self._next = ended + max(self._pause, CHECKPOINT_SHARE * (ended - started))

@@ -1,6 +1,7 @@
 """Margin training: the paper's algorithm, one triple after the other, lock-free on threads."""
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -46,6 +47,10 @@ class MarginEngine:
             *rejected_answers(graph),
         )
         self._train_chunk = model.family.bind(kernels.train_chunk)
+        scales = np.empty(0)
+        if config.coordinates == "paper" and model.family.relation_scales is not None:
+            scales = model.family.relation_scales(model.relations.shape[1])
+        self._scales = scales.astype(model.relations.dtype)
         self.position: Position | None = None
 
     @property
@@ -53,6 +58,11 @@ class MarginEngine:
         """The optimizer's arrays, by name."""
         entities, relations = self._optimizers
         return {"entity_state": entities.first, "relation_state": relations.first}
+
+    def adopt(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on with the optimizer's arrays of another engine, in place."""
+        for optimizer, kind in zip(self._optimizers, ("entity", "relation"), strict=True):
+            optimizer.adopt(state[f"{kind}_state"], optimizer.second)
 
     def begin(self, epoch: int) -> Position:
         """The start of an epoch, with random numbers of its own for each thread."""
@@ -73,7 +83,8 @@ class MarginEngine:
         random = np.random.default_rng(seeds(self._config.seed, Stream.EPOCH, epoch))
         random.shuffle(order)
         at, model = self.position or self.begin(epoch), self.model
-        params = kernels.Parameters(model.entities, model.relations, *self.state.values())
+        first, second = self.state.values()
+        params = kernels.Parameters(model.entities, model.relations, first, second, self._scales)
         config, number = self._config, model.entities.dtype.type
         rules = kernels.Rules(
             number(config.margin),
@@ -82,7 +93,9 @@ class MarginEngine:
             number(config.regularization.entity),
             number(config.regularization.relation),
             self._optimizers[0].number,
+            number(config.epsilon),
             kernels.CONSTRAINTS[config.constraint],
+            config.steps == "triple",
         )
 
         stopped, asking = threading.Event(), threading.Lock()

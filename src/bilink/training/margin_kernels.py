@@ -11,12 +11,12 @@ import numpy as np
 
 from bilink._jit import draw, kernel_function, mix
 from bilink.models.form import dot
-from bilink.training.optimizers import move_row
+from bilink.training.optimizers import move_row, move_scaled_row
 
 LOSSES = {"margin": 0, "sigmoid-margin": 1, "logistic": 2}
 HINGE, SIGMOID_HINGE, LOGISTIC = LOSSES.values()
-CONSTRAINTS = {"none": 0, "ball": 1, "sphere": 2}
-FREE, BALL, SPHERE = CONSTRAINTS.values()
+CONSTRAINTS = {"none": 0, "ball": 1, "sphere": 2, "ball-all": 3}
+FREE, BALL, SPHERE, BALL_ALL = CONSTRAINTS.values()
 
 TRIES = 100  # draws before a corruption is given up: the relation may hold for every entity
 
@@ -28,6 +28,7 @@ class Parameters(NamedTuple):
     relations: Any
     entity_state: Any
     relation_state: Any
+    relation_scales: Any  # steps and penalties are those of relations / scales; empty for ones
 
 
 class Sampling(NamedTuple):
@@ -54,7 +55,9 @@ class Rules(NamedTuple):
     entity_penalty: Any
     relation_penalty: Any
     optimizer: Any
+    epsilon: Any  # of Adagrad
     constraint: Any
+    one_by_one: Any  # whether each triple of a pair has a step of its own
 
 
 @kernel_function
@@ -86,7 +89,12 @@ def constrain(row, constraint):
     """Scale a row back into the unit ball, or onto the unit sphere."""
     if constraint == FREE:
         return
-    total = dot(row, row)
+    rescale(row, dot(row, row), constraint)
+
+
+@kernel_function
+def rescale(row, total, constraint):
+    """The same for a row whose squared norm counts as ``total``."""
     if total > 1 or (constraint == SPHERE and total > 0):
         scale = row.dtype.type(1 / np.sqrt(total))
         for k in range(row.shape[0]):
@@ -95,9 +103,37 @@ def constrain(row, constraint):
 
 @kernel_function
 def move_entity(entities, states, e, gradient, rules):
-    """One step on an entity, within the constraint."""
-    move_row(entities[e], states[e], gradient, rules.rate, rules.entity_penalty, rules.optimizer)
-    constrain(entities[e], rules.constraint)
+    """One step on an entity, within the constraint unless it acts once the whole pair is done."""
+    rate, penalty = rules.rate, rules.entity_penalty
+    move_row(entities[e], states[e], gradient, rate, penalty, rules.optimizer, rules.epsilon)
+    if not rules.one_by_one:
+        constrain(entities[e], rules.constraint)
+
+
+@kernel_function
+def move_relation(row, scales, state, gradient, rules):
+    """One step on a relation."""
+    rate, penalty = rules.rate, rules.relation_penalty
+    if scales.shape[0] > 0:
+        move_scaled_row(row, scales, state, gradient, rate, penalty, rules.optimizer, rules.epsilon)
+    else:
+        move_row(row, state, gradient, rate, penalty, rules.optimizer, rules.epsilon)
+
+
+@kernel_function
+def finish_pair(entities, compared, given, relation, scales, rules):
+    """The constraints that act once all steps of a pair are done."""
+    if rules.one_by_one:
+        constrain(entities[given], rules.constraint)
+        for e in compared:
+            constrain(entities[e], rules.constraint)
+    if rules.constraint == BALL_ALL:
+        total = dot(relation, relation)
+        if scales.shape[0] > 0:
+            total *= 0
+            for k in range(relation.shape[0]):
+                total += (relation[k] / scales[k]) ** 2
+        rescale(relation, total, BALL)
 
 
 @kernel_function
@@ -121,6 +157,8 @@ def draw_negative(random, known, pools, pool_starts, plausible, count, h, r, t, 
 @kernel_function
 def draw_rejected(random, keys, starts, rejected, key):
     """An answer to the query of this key that was rejected; −1 if there is none."""
+    if keys.shape[0] == 0:
+        return np.int64(-1)
     place = np.searchsorted(keys, key)
     if place == keys.shape[0] or keys[place] != key:
         return np.int64(-1)
@@ -128,17 +166,20 @@ def draw_rejected(random, keys, starts, rejected, key):
 
 
 @kernel_function
-def add_weight(negatives, weights, active, negative, weight):
-    """Note a negative and its weight in the gradient, or add to that of the same one.
+def add_pair(compared, weights, active, negative, value, down, up):
+    """Note a negative whose pair has a loss, and both weights in the gradient.
 
-    Returns how many there are.
+    Returns how many there are to compare; the answer is the first.
     """
-    for j in range(active):
-        if negatives[j] == negative:
-            weights[j] += weight
+    if value == 0:
+        return active
+    weights[0] += down
+    for j in range(1, active):
+        if compared[j] == negative:
+            weights[j] += up
             return active
-    negatives[active] = negative
-    weights[active] = weight
+    compared[active] = negative
+    weights[active] = up
     return active + 1
 
 
@@ -179,7 +220,7 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     a chunk gives the same as in one go.
     """
     # Unpacked before the loop: each look into a tuple counts a reference, which threads share.
-    entities, relations, entity_state, relation_state = params
+    entities, relations, entity_state, relation_state, scales = params
     known, pools, pool_starts, plausible, head_chance, both_sides, per_positive = sampling[:7]
     rejected_keys, rejected_starts, rejected = sampling[7:]
     number = entities.dtype.type  # so that no loop is widened to double precision
@@ -190,16 +231,15 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
     given_gradient = np.empty(entities.shape[1], dtype=entities.dtype)
     candidate_gradient = np.empty_like(given_gradient)
     relation_gradient = np.empty(relations.shape[1], dtype=relations.dtype)
-    negatives = np.empty(per_positive, dtype=np.int64)
-    weights = np.empty(per_positive, dtype=entities.dtype)
+    compared = np.empty(1 + per_positive, dtype=np.int64)  # the answer and then the negatives
+    weights = np.empty(1 + per_positive, dtype=entities.dtype)
     total_loss, violated, pairs = totals[0], 0, 0
 
     for i in order:
         h, r, t = np.int64(triples[i, 0]), np.int64(triples[i, 1]), np.int64(triples[i, 2])
         hide_head = draw(random, 1 << 31) < head_chance[r]
         for side in range(1 + both_sides):
-            if side == 1:
-                hide_head = not hide_head
+            hide_head = hide_head != (side == 1)
             given, answer = (t, h) if hide_head else (h, t)
             if hide_head:
                 head_query(entities[given], relations[r], query)
@@ -207,12 +247,11 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
                 tail_query(entities[given], relations[r], query)
             score = compare(query, entities[answer])
 
-            # First all gradients, then all moves: the step is the gradient at one point.
-            answer_weight = number(0)
-            active = 0
+            compared[0], weights[0] = answer, number(0)
+            active = 1
             for j in range(per_positive):
                 negative = np.int64(-1)
-                if j == 0 and rejected_keys.shape[0] > 0:  # one of them is what people rejected
+                if j == 0:  # one of them is what people rejected, if anything
                     key = 2 * (given * relations.shape[0] + r) + hide_head
                     negative = draw_rejected(random, rejected_keys, rejected_starts, rejected, key)
                 if negative < 0:
@@ -226,34 +265,37 @@ def train_chunk(params, triples, order, sampling, rules, seed, totals):
                 value, down, up, broken = pair_loss(score, other, rules.margin, rules.loss)
                 total_loss += value
                 violated += broken
-                if value != 0:
-                    answer_weight += number(down)
-                    active = add_weight(negatives, weights, active, negative, number(up))
-            if active == 0:
+                down, up = number(down), number(up)
+                active = add_pair(compared, weights, active, negative, value, down, up)
+            if active == 1:
                 continue
 
-            gradient[:] = 0
-            given_gradient[:] = 0
-            relation_gradient[:] = 0
-            query_gradient(query, entities[answer], answer_weight, gradient)
-            for j in range(active):
-                query_gradient(query, entities[negatives[j]], weights[j], gradient)
+            # One step for all that is compared, or one for each, the answer's first.
             given_row, relation = entities[given], relations[r]
-            if hide_head:
-                head_backward(given_row, relation, gradient, given_gradient, relation_gradient)
-            else:
-                tail_backward(given_row, relation, gradient, given_gradient, relation_gradient)
-
-            for j in range(active):
-                candidate_gradient[:] = 0
-                entity_gradient(query, entities[negatives[j]], weights[j], candidate_gradient)
-                move_entity(entities, entity_state, negatives[j], candidate_gradient, rules)
-            candidate_gradient[:] = 0
-            entity_gradient(query, entities[answer], answer_weight, candidate_gradient)
-            move_entity(entities, entity_state, answer, candidate_gradient, rules)
-            move_entity(entities, entity_state, given, given_gradient, rules)
-            state, rate, penalty = relation_state[r], rules.rate, rules.relation_penalty
-            move_row(relation, state, relation_gradient, rate, penalty, rules.optimizer)
+            steps, size = (active, 1) if rules.one_by_one else (1, active)
+            for first in range(0, steps * size, size):
+                if first > 0:  # what the query is made of has moved
+                    if hide_head:
+                        head_query(given_row, relation, query)
+                    else:
+                        tail_query(given_row, relation, query)
+                # First all gradients, then all moves: the step is the gradient at one point.
+                gradient[:] = 0
+                given_gradient[:] = 0
+                relation_gradient[:] = 0
+                for j in range(first, first + size):
+                    query_gradient(query, entities[compared[j]], weights[j], gradient)
+                if hide_head:
+                    head_backward(given_row, relation, gradient, given_gradient, relation_gradient)
+                else:
+                    tail_backward(given_row, relation, gradient, given_gradient, relation_gradient)
+                for j in range(first + size - 1, first - 1, -1):
+                    candidate_gradient[:] = 0
+                    entity_gradient(query, entities[compared[j]], weights[j], candidate_gradient)
+                    move_entity(entities, entity_state, compared[j], candidate_gradient, rules)
+                move_entity(entities, entity_state, given, given_gradient, rules)
+                move_relation(relation, scales, relation_state[r], relation_gradient, rules)
+            finish_pair(entities, compared[:active], given, relation, scales, rules)
 
     seed[0] = random[0]
     totals[0] = total_loss

@@ -1,8 +1,9 @@
 """How gradients become steps, for both engines.
 
-Adagrad adds ``EPSILON`` under its root.  At the start of a run from small values, the gradients of
-a batch's mean are 1e-9 and less; a larger constant would swallow their squares, and the first
-epochs with them.  Adam's constant is outside of its root, as in its paper.
+Adagrad adds ``EPSILON`` under its root, unless margin training is told another constant.  At the
+start of a run from small values, the gradients of a batch's mean are 1e-9 and less; a larger
+constant would swallow their squares, and the first epochs with them.
+Adam's constant is outside of its root, as in its paper.
 """
 
 import numpy as np
@@ -21,16 +22,27 @@ _WIDTHS = {"adagrad": (None, 0), "sgd": (0, 0), "row-adagrad": (1, 0), "adam": (
 
 
 @kernel_function
-def move_row(row, state, gradient, rate, penalty, optimizer):
+def move_row(row, state, gradient, rate, penalty, optimizer, epsilon):
     """One step of Adagrad or SGD on a row, with ``penalty`` · row added to the gradient (L2)."""
     if optimizer == ADAGRAD:
         for k in range(row.shape[0]):
             g = gradient[k] + penalty * row[k]
             state[k] += g * g
-            row[k] -= rate * g / np.sqrt(state[k] + EPSILON)
+            row[k] -= rate * g / np.sqrt(state[k] + epsilon)
     else:
         for k in range(row.shape[0]):
             row[k] -= rate * (gradient[k] + penalty * row[k])
+
+
+@kernel_function
+def move_scaled_row(row, scales, state, gradient, rate, penalty, optimizer, epsilon):
+    """The step of ``move_row`` on x = row / scales, where the gradient is that of the row."""
+    for k in range(row.shape[0]):
+        g = gradient[k] * scales[k] + penalty * row[k] / scales[k]
+        if optimizer == ADAGRAD:
+            state[k] += g * g
+            g /= np.sqrt(state[k] + epsilon)
+        row[k] -= rate * g * scales[k]
 
 
 @kernel_function
@@ -70,7 +82,7 @@ def move_rows(first, last, arrays, gradients, rows, places, rate, optimizer, ste
         elif optimizer == ADAM:
             _adam(params[r], state[r], moment[r], g, rate, step)
         else:
-            move_row(params[r], state[r], g, rate, np.float32(0), optimizer)
+            move_row(params[r], state[r], g, rate, np.float32(0), optimizer, EPSILON)
 
 
 class Optimizer:
@@ -88,6 +100,10 @@ class Optimizer:
     def state(self) -> dict[str, np.ndarray]:
         """The optimizer's arrays, by name."""
         return {"state": self.first, "second_state": self.second}
+
+    def adopt(self, first: np.ndarray, second: np.ndarray) -> None:
+        """Go on with these arrays of state, in place."""
+        self.first, self.second = first, second
 
     def step(
         self,

@@ -2,7 +2,7 @@
 
 | preset | what it is |
 | --- | --- |
-| paper | the framework of Wang et al. (2018): hinge, one random negative, Adagrad |
+| paper | what Wang et al. (2018) ran: hinge, one random negative, Adagrad, their initial values |
 | margin | margin training with more negatives and, but for distances, entities in the unit ball |
 | softmax | cross-entropy over all entities, each distinct query once; of products with a penalty |
 | sampled | the same over negatives that a batch shares, and over all entities in the last epochs |
@@ -30,6 +30,14 @@ from bilink.training.config import (
 
 PRESETS = ("paper", "margin", "softmax", "sampled")
 
+# As in the authors' code; what Table 4 of the paper says is left to the user.
+_PAPER = {"init": "paper", "epsilon": 1e-7, "coordinates": "paper"}
+_PAPER_TRANSE = {**_PAPER, "steps": "triple", "constraint": "ball-all"}
+_PAPERS: dict[str, dict[str, Any]] = {
+    "hole": {**_PAPER, "loss": "sigmoid-margin"},
+    "transe": _PAPER_TRANSE,
+    "transe-l1": _PAPER_TRANSE,
+}
 _MORE = {"negatives": 5, "corrupt": "both"}
 _PRODUCT = {**_MORE, "loss": "sigmoid-margin", "margin": 0.5, "constraint": "ball"}
 _MARGIN: dict[str, dict[str, Any]] = {
@@ -67,7 +75,7 @@ def preset(name: str, model: str) -> Config:
     found = family(model)
     base = found.base
     if name == "paper":
-        options: Mapping[str, Any] = {"loss": "sigmoid-margin"} if base == "hole" else {}
+        options: Mapping[str, Any] = _PAPERS.get(base, _PAPER)
     elif name == "margin":
         options = _MARGIN.get(base, _PRODUCT)
     else:

@@ -12,6 +12,8 @@ The comparison is in ``tables``, with the matrix products; all else is a pass ov
 (``query_kernels``).
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from bilink._random import Stream, generator
@@ -33,10 +35,13 @@ class SoftmaxEngine:
     """Moves the parameters of a model, one batch of queries after the other.
 
     An epoch is determined by the parameters, the optimizer's state, the seed, the epoch's number
-    and the number of threads.
+    and the number of threads.  With ``candidates``, the graph is a part of one with so many
+    entities: those at hand stand for all.
     """
 
-    def __init__(self, model: Model, graph: Graph, config: SoftmaxConfig):
+    def __init__(
+        self, model: Model, graph: Graph, config: SoftmaxConfig, candidates: int | None = None
+    ):
         check_fit(model.family, config)
         self.model, self._config = model, config
         self.triples = graph.train
@@ -45,7 +50,10 @@ class SoftmaxEngine:
             graph, 1 if config.queries == "per-fact" else config.answers_per_query
         )
         self._pool = ThreadPool(self.threads)
-        self._entities = EntityTable(model.entities, model.family.form, config, self._pool)
+        self._is_part = candidates is not None
+        self._entities = EntityTable(
+            model.entities, model.family.form, config, self._pool, candidates
+        )
         self._relations = Optimizer(model.relations, config.optimizer, self._pool)
         self._step = np.zeros(1, dtype=np.int64)
         regularization = config.regularization
@@ -63,6 +71,12 @@ class SoftmaxEngine:
         found = {f"entity_{name}": array for name, array in entities.items()}
         found |= {f"relation_{name}": array for name, array in relations.items()}
         return {**found, "step": self._step}
+
+    def adopt(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on with the optimizer's arrays of another engine, in place."""
+        for optimizer, kind in (self._entities.optimizer, "entity"), (self._relations, "relation"):
+            optimizer.adopt(state[f"{kind}_state"], state[f"{kind}_second_state"])
+        self._step = state["step"]
 
     def begin(self, epoch: int) -> Position:
         """The start of an epoch."""
@@ -87,6 +101,8 @@ class SoftmaxEngine:
                     n = len(self.model.entities)
                     drawn = random.choice(n, min(config.negatives, n), replace=False, shuffle=False)
                     negatives = np.sort(drawn)
+                elif self._is_part:
+                    negatives = np.arange(len(self.model.entities))
                 if start < at.done[0]:  # before the pause; but its random numbers were drawn
                     continue
                 batch = self._batch(order[start : start + config.batch_size], seed)

@@ -46,8 +46,17 @@ class Workspace:
 class EntityTable:
     """The entities: a batch reads rows, is compared with candidates, adds gradients, moves."""
 
-    def __init__(self, params: np.ndarray, form: Form, config: SoftmaxConfig, pool: ThreadPool):
+    def __init__(
+        self,
+        params: np.ndarray,
+        form: Form,
+        config: SoftmaxConfig,
+        pool: ThreadPool,
+        count: int | None = None,
+    ):
         self.params, self._form, self._pool = params, form, pool
+        # Of the candidates that a sample stands for: more than there are rows in a part of a graph.
+        self._count = len(params) if count is None else count
         self._smoothing, self._rounding = config.label_smoothing, config.rounding
         self._root = config.distance == "plain"
         self._workspace = Workspace()
@@ -134,24 +143,28 @@ class EntityTable:
     ) -> np.ndarray:
         """With the answers and a sample of negatives that the batch shares."""
         asked, form = batch.queries, self._form
-        rows, own_rows = self.params[negatives], self.params[asked.answers]
+        all_rows = len(negatives) == len(self.params)
+        rows = self.params if all_rows else self.params[negatives]
+        own_rows = self.params[asked.answers]
         candidates, own = form.candidates(rows), form.candidates(own_rows)
-        scores = self._workspace.array("scores", len(queries), len(candidates))
-        np.matmul(queries, candidates.T, out=scores)
         rounding = self._rounding if self._rounding * len(candidates) >= ROUNDING_PAYS else 0.0
         kept = _room(len(queries), len(candidates), rounding)
         answer_gradients = np.empty(len(own), dtype=np.float32)
-        targets = batch.targets(slice(0, len(queries)))._replace(answers=answer_gradients)
-        arrays = scores, queries, own, targets, places_in(negatives, asked.answers)
-        how = len(self.params), rounding, ~batch.seed, self._root
-        self._pool.spread(kernels.sampled_gradients, len(queries), *arrays, *how, kept)
+        query_gradients, gradients = np.empty_like(queries), np.zeros_like(candidates)
+        places = places_in(negatives, asked.answers)
+        for block, scores in self._blocks(queries, candidates):
+            targets = batch.targets(block)._replace(answers=answer_gradients)
+            arrays = scores, queries[block], own, targets, places
+            seed = ~batch.seed + np.uint64(block.start)
+            how = self._count, rounding, seed, self._root, Kept(*(x[block] for x in kept))
+            self._pool.spread(kernels.sampled_gradients, len(scores), *arrays, *how)
+            if not rounding:
+                np.matmul(scores, candidates, out=query_gradients[block])
+                gradients += scores.T @ queries[block]
         if rounding:
             query_gradients = self._query_backward(candidates, kept)
-            gradients = np.zeros_like(candidates)
             backward = kernels.kept_candidate_backward
             self._pool.spread(backward, len(candidates), queries, kept, gradients)
-        else:
-            query_gradients, gradients = scores @ candidates, scores.T @ queries
         self._begin_few()
         self.add(form.candidate_backward(rows, gradients), negatives)
         self._add_answers(queries, batch, own_rows, own, answer_gradients, query_gradients)
