@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bilink._text import counted, shortened
+from bilink._text import counted, html_table, shortened
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import DataError
 
@@ -163,3 +163,8 @@ class Graph:
             f"{counted(len(self.relations), 'relation')}, {len(self.train):,} training, "
             f"{len(self.valid):,} validation and {len(self.test):,} test triples)"
         )
+
+    def _repr_html_(self) -> str:
+        sizes = [len(self.entities), len(self.relations), *map(len, map(self.split, SPLITS))]
+        columns = ("entities", "relations", *SPLITS)
+        return html_table(columns, [[f"{size:,}" for size in sizes]], title=self.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bilink._text import warn
+from bilink._text import html_table, warn
 from bilink.data.graph import SPLITS
 from bilink.errors import DataError
 from bilink.evaluation.classification import PRIOR, Classification, classify_triples
@@ -42,6 +42,18 @@ class Run(Answering):
 
     path: Path | None  # its folder, if it has one
     digest: str | None = None  # of its model in that folder, by which findings name it
+
+    def _repr_html_(self) -> str:
+        parts = {
+            "graph": self.graph,
+            "made of": ", ".join(self.member_names) or next(iter(self._parts()), ""),
+            "folder": self.path or "none; run.save(folder) makes one",
+            "probabilities": self.calibration or "none; run.calibrate() learns them",
+        }
+        return html_table(("run", ""), list(parts.items()))
+
+    def _parts(self) -> list[Model | PathModel]:
+        return [*self.models.values(), *self.path_models.values()]
 
     @property
     def models(self) -> Mapping[str, Model]:
