@@ -1,5 +1,7 @@
 """What a stranger hands to bilink, and what a notebook shows of the answer."""
 
+import doctest
+import importlib
 from html.parser import HTMLParser
 
 import numpy as np
@@ -160,15 +162,13 @@ def shown(value):
 def test_a_notebook_shows_tables_and_names_as_text(run):
     answers = run.query(head=BOLD + " 1", relation="likes <i>", k=2)
     for value in (
-        run,
-        run.graph,
         answers,
         run.query_all([(BOLD + " 1", "likes <i>", None)]),
         run.rules(),
         run.explain(*KNOWN),
     ):
         assert "&lt;" in shown(value)
-    for value in (run.evaluate(), run.classify()):
+    for value in (run, run.graph, run.evaluate(), run.classify()):
         assert "<table>" in shown(value)
 
 
@@ -183,3 +183,11 @@ def test_what_is_printed_is_short(run):
         assert len(repr(value)) < 250
         assert "\n" not in repr(value)
     assert "mrr" in repr(run.evaluate())
+
+
+@pytest.mark.parametrize("module", ["bilink.data.graph", "bilink.data.loading"])
+def test_examples_in_docstrings_do_what_they_show(module):
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    failed, tried = doctest.testmod(importlib.import_module(module), optionflags=options)
+    assert tried
+    assert failed == 0

@@ -84,7 +84,8 @@ class Graph:
     Examples
     --------
     >>> import bilink
-    >>> bilink.graph_from_triples([("Monaco", "borders", "France"), ("Spain", "borders", "France")])
+    >>> facts = [("Monaco", "borders", "France"), ("Spain", "borders", "France")]
+    >>> bilink.graph_from_triples(facts, fractions=(1, 0, 0))
     Graph('graph', 3 entities, 1 relation, 2 training, 0 validation and 0 test triples)
     """
 

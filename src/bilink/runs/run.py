@@ -98,7 +98,12 @@ class Run(Answering):
             self.write(place)
 
     def score(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
-        """The score of each (head, relation, tail) of names; higher is more likely."""
+        """The score of each (head, relation, tail) of names; higher is more likely.
+
+        Examples
+        --------
+        >>> run.score([("Monaco", "borders", "France")])  # doctest: +SKIP
+        """
         return self.scorer.score(self.graph.ids(triples))
 
     def probability(
@@ -106,15 +111,34 @@ class Run(Answering):
     ) -> list[float | None]:
         """How likely each (head, relation, tail) of names is true.
 
-        ``missing`` is the share of all facts that is thought missing.  None stands for a training
-        fact, which the model has seen and cannot judge, and for a run without probabilities.
+        Parameters
+        ----------
+        triples
+            A list of (head, relation, tail).
+        missing
+            The share of all facts that is thought missing; 0.1 unless given.
+
+        Returns
+        -------
+        list
+            None stands for a training fact, which the model has seen and cannot judge, and for a
+            run without probabilities.
+
+        Examples
+        --------
+        >>> run.probability([("Monaco", "uses currency", "Euro")])  # doctest: +SKIP
         """
         return self.chances(self.graph.ids(triples), missing)
 
     def explain(
         self, head: str, relation: str, tail: str, k: int = 5, missing: float | None = None
     ) -> Explanation:
-        """How likely a triple is, and what speaks for it: rules, facts, members, analogies."""
+        """How likely a triple is, and what speaks for it: rules, facts, members, analogies.
+
+        Examples
+        --------
+        >>> print(run.explain("Monaco", "uses currency", "Euro", k=2))  # doctest: +SKIP
+        """
         return explain(self, head, relation, tail, k, missing)
 
     def rules(self, relation: str | None = None, k: int = 10) -> RuleList:
@@ -179,7 +203,12 @@ class Run(Answering):
         threads: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> EntityRanking:
-        """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for the options."""
+        """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for the options.
+
+        Examples
+        --------
+        >>> run.evaluate().metrics()["mrr"]  # doctest: +SKIP
+        """
         return rank_entities(
             self.scorer,
             self.graph,
