@@ -137,6 +137,8 @@ def test_weights_rank_answers_better_than_those_that_make_them_likely():
     likely, ranking = fit_weights(asked, 3).weights, fit_ranking_weights(asked, 3)
     before, after = (reciprocal_ranks(other, weights).mean() for weights in (likely, ranking))
     assert before + 0.01 < after
+    losses = [plain_loss(asked, range(400), scale * ranking[0], 0, 0) for scale in (0.8, 1, 1.25)]
+    assert losses[1] == min(losses)  # of all that rank alike, the scale that is most likely
 
 
 def test_where_there_is_little_to_judge_by_the_likelihood_decides():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import bilink
 from bilink.data.index import known_answers
-from bilink.evaluation.evidence import FEATURES, Evidence
+from bilink.evaluation.evidence import FEATURES, Evidence, _compare_rows
 from bilink.models.scorer import SIDES
 from conftest import random_graph
 
@@ -157,3 +157,12 @@ def test_whoever_is_seen_in_a_position_is_asked_about(evidence):
     for side in SIDES:
         places = set(zip(*(p.tolist() for p in evidence.places(side)[1:]), strict=True))
         assert {(f[GIVEN[side]], f[1]) for f in evidence.graph.triples.tolist()} <= places
+
+
+def test_scores_that_are_far_apart_have_finite_log_probabilities():
+    scores = np.array([[0.0, 3000.0, 6000.0]])
+    known, out = np.array([1, 2]), np.empty((2, 2))
+    places = np.zeros(2, dtype=np.int64)
+    start, stop, own = np.array([0]), np.array([2]), np.array([-1])
+    _compare_rows(scores, start, stop, known, own, places, known, out)
+    np.testing.assert_array_equal(out[:, 0], 0)  # each is far above the only other candidate

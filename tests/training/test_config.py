@@ -75,5 +75,6 @@ def test_a_file_of_version_0_1_0_has_the_options_of_both_engines():
     wanted = {"queries": "weighted", "answers_per_query": 4, "rounding": 0.01}
     assert read == SoftmaxConfig(**wanted)
     assert read_config({"loss": "margin", "batch_size": 500, "grain": 0.0}) == MarginConfig()
+    assert MarginConfig().coordinates == "training"  # so that an old run of HolE goes on as it was
     with pytest.raises(ConfigError, match="margin is an option of margin training"):
         read_config({**old, "margin": 2.0})

@@ -14,6 +14,7 @@ from bilink.models.registry import family
 from bilink.training import loop, margin, parts
 from bilink.training.buckets import bucket_order
 from bilink.training.config import MarginConfig, SoftmaxConfig
+from bilink.training.engine import EpochPausedError
 from bilink.training.loop import INTERRUPTED, fit
 from bilink.training.parts import OURS, PartFiles, PartsEngine, fit_in_parts
 from conftest import random_graph
@@ -149,6 +150,32 @@ def test_a_run_that_is_stopped_within_buckets_ends_like_one_that_was_not(
             break
     assert asks > 20
     assert same(part.model, undisturbed[name][0].model)
+
+
+@pytest.mark.parametrize("name", ["margin", "sampled"])
+def test_a_bucket_that_was_paused_is_run_again_from_its_start(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(margin, "_PIECE", 7)
+    models, pauses = [], 0
+    for folder in (tmp_path / "paused", tmp_path / "whole"):
+        folder.mkdir()
+        engine, totals = PartsEngine(COMPLEX, 3, GRAPH, CONFIGS[name], folder, True), None
+        engine.start()
+        asked = iter(range(10**6))
+        while totals is None:
+            pause = (lambda share: next(asked) in (4, 9, 30)) if folder.name == "paused" else None  # noqa: B023
+            try:
+                totals = engine.run_epoch(0, pause=pause)
+            except EpochPausedError:
+                pauses += 1
+                assert engine.position.share < 1
+                # What is seen now is the state after the last bucket that was finished.
+                relations = engine.assemble(folder / "now.safetensors").relations
+                kept = parts.map_tensors(engine.files.relations(), parts.FORMAT, parts.VERSION)[0]
+                np.testing.assert_array_equal(relations, kept["relations"])
+        models.append((engine.assemble(folder / "now.safetensors"), totals))
+    assert pauses >= 2
+    assert models[0][1] == models[1][1]
+    assert same(models[0][0], models[1][0])
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path, undisturbed):

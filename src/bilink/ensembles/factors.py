@@ -5,7 +5,9 @@ The likelihood that ``fit_weights`` maximises gains as much from an answer that 
 knows nothing of others, as rules are, that gives too much weight to members that rank all answers
 somewhat well.  So each member's weights are multiplied by a factor, the same in all relations, that
 raises the mean reciprocal rank of the answers.  Whether factors help, and whether relations should
-have weights of their own, is judged on answers that were not looked at.
+have weights of their own, is judged on answers that were not looked at.  The likelihood has the
+last word on how large all weights are together, which changes no rank: a softmax over the scores
+should be as sure of its answers as it is right.
 """
 
 import numpy as np
@@ -44,7 +46,15 @@ def fit_ranking_weights(
         )
         choices = _choices(seen, other.weights, other.common)
         gains += [reciprocal_ranks(judged, weights).sum() for weights in choices]
-    return found[int(gains.argmax())]
+    best = int(gains.argmax())
+    return found[best] * (_scale(comparisons, found[best]) if best else 1)
+
+
+def _scale(comparisons: Comparisons, weights: np.ndarray) -> float:
+    """What to multiply all weights with, so that the answers are most likely."""
+    gaps = _parts(comparisons, weights).sum(axis=2, keepdims=True)
+    one = Comparisons(np.zeros_like(comparisons.relations), gaps, comparisons.log_counts)
+    return float(fit_weights(one, 1, shrinkage=1.0).common[0]) or 1.0
 
 
 def reciprocal_ranks(comparisons: Comparisons, weights: np.ndarray) -> np.ndarray:

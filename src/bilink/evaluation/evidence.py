@@ -393,23 +393,24 @@ def _compare_rows(scores, start, stop, known, own, place, ids, out):
             row[known[j]] = -np.inf
         if own[line] >= 0:
             row[own[line]] = -np.inf
-        top = -np.inf
+        top, total = -np.inf, 0.0
         for j in range(n):
             top = max(top, row[j])
-        for i in range(first, last):
-            top = max(top, values[i])
-        total = 0.0
         for j in range(n):
-            total += np.exp(np.float64(row[j]) - top)
+            if row[j] > -np.inf:
+                total += np.exp(np.float64(row[j]) - top)
         for i in range(first, last):
             value, above, level = values[i], 0, 0
             for j in range(n):
                 above += row[j] > value
                 level += row[j] == value
             taken_out = row[ids[i]] == -np.inf
-            whole = total + (np.exp(value - top) if taken_out else 0.0)
+            # Of whichever is larger, so that nothing overflows however far apart they are.
+            most = max(top, value)
+            whole = total * np.exp(top - most) if top > -np.inf else 0.0
+            whole += np.exp(value - most) if taken_out else 0.0
             others = level if taken_out else level - 1
-            out[i, 0] = max(value - top - np.log(whole), _LOWEST)
+            out[i, 0] = max(value - most - np.log(whole), _LOWEST)
             out[i, 1] = -np.log(1 + above + others / 2)
         first = last
 

@@ -21,7 +21,7 @@ FORMAT = "bilink-model"
 VERSION = 1
 NOT_FINITE = "it has parameters that are not finite, so its scores would mean nothing"
 _TYPES = {"<f4": "F32", "<f8": "F64", "<i4": "I32", "<i8": "I64"}
-MAPPED = 2**30  # bytes of a model's file from which on its arrays stay in the file
+MAPPED = 2**28  # bytes of a model's file from which on its arrays stay in the file
 _DIGITS = 10  # of a number of epochs, at most
 
 
