@@ -57,7 +57,7 @@ def run_python(code, names, shown):
 
 
 def run_commands(code):
-    for line in code.splitlines():
+    for line in code.replace("\\\n", " ").splitlines():
         name, *arguments = shlex.split(line, comments=True)
         assert name == "bilink", "commands that are not to be run are in blocks called bash"
         app(arguments, standalone_mode=False)

@@ -12,8 +12,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TUTORIALS = ("company", "baseline", "theory")
-START = '''# Install bilink into the environment of this notebook; the files are those of the repository.
-%cd -q ..'''
+START = """# bilink has to be installed for this kernel; the files are those of the repository.
+%cd -q .."""
 
 
 def cells(text: str) -> list[dict[str, Any]]:
@@ -26,8 +26,8 @@ def cells(text: str) -> list[dict[str, Any]]:
             case 1:
                 language = part
             case 2 if language == "sh":
-                lines = [f"!{line}" for line in part.strip().splitlines()]
-                found.append(cell("code", "\n".join(lines)))
+                lines = re.sub(r"^(?=bilink)", "!", part.strip(), flags=re.M)
+                found.append(cell("code", lines))
             case 2 if language == "python":
                 found.append(cell("code", part.strip()))
             case 2 if language == "bash":
