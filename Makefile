@@ -58,7 +58,7 @@ dist:  # wheel and sdist, checked; in dist
 	.venv-dist/bin/python -m twine check --strict dist/*
 	.venv-dist/bin/python .ci/contents.py dist/*
 
-peers: install  # PyKEEN and torch: a test and the benchmarks compare with them
+peers: install  # PyKEEN, torch and PyTorch Geometric: tests and benchmarks compare with them
 	$(BIN)/python $(PIP) --group peers
 
 lint: install

@@ -196,3 +196,19 @@ def two_steps_of_transe(entities, relations, squares, rate, epsilon, positive, n
         move(entities[t], squares[0][t], -gradient)
     for row in (relations[positive[1]], *(entities[e] for e in {*positive[::2], *negative[::2]})):
         row /= max(1, np.linalg.norm(row))
+
+
+def convolution(triples, given, matrices, itself, by_relation):
+    """A layer of R-GCN without σ: h'_i = Σ_r Σ_j h_j W_r / c + h_i W_0, for vectors as rows.
+
+    ``matrices`` are those of the relations and, behind them, of their inverses; c is the number of
+    edges that reach an entity, or of those of the same relation.
+    """
+    n, k = len(given), len(matrices) // 2
+    edges = [(h, r, t) for h, r, t in triples] + [(t, r + k, h) for h, r, t in triples]
+    out = given @ itself
+    for j, r, i in edges:
+        others = [e for e in edges if e[2] == i and (e[1] == r or not by_relation)]
+        out[i] += given[j] @ matrices[r] / len(others)
+    assert out.shape == (n, itself.shape[1])
+    return out

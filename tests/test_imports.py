@@ -68,6 +68,7 @@ def test_heavy_packages_are_imported_in_one_place_each():
     }
     homes |= {name: {"serving"} for name in ("fastapi", "starlette", "uvicorn", "pydantic")}
     homes |= {"ray": {"distributed"}, "optuna": {"search"}, "faiss": {"queries"}}
+    homes |= {"torch": {"training"}}
     for path in ROOT.rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
         for module in imports(path):

@@ -30,6 +30,7 @@ class Stream(IntEnum):
     AUDIT_ERRORS = 15  # planted to see what they look like
     FACTOR_FOLDS = 16
     PARTS = 17  # of training in parts: who is in which, and the seed of each bucket
+    CONVOLUTION = 18  # initial parameters, negatives and dropout of a graph convolution
 
 
 def seeds(seed: int, stream: Stream, *more: int) -> np.random.SeedSequence:

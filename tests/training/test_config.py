@@ -3,6 +3,7 @@ import pytest
 from bilink.errors import ConfigError
 from bilink.training.config import (
     MarginConfig,
+    RgcnConfig,
     SoftmaxConfig,
     option_help,
     parse_options,
@@ -56,7 +57,7 @@ def test_options_without_a_value_are_refused(text):
 
 
 def test_every_option_has_a_meaning_and_can_be_set():
-    for config in (MarginConfig(), SoftmaxConfig()):
+    for config in (MarginConfig(), SoftmaxConfig(), RgcnConfig()):
         for key, default, meaning in option_help(config):
             assert meaning
             assert config.with_options({key: default}) == config
@@ -66,6 +67,15 @@ def test_another_loss_asks_for_the_other_engine_and_keeps_what_both_have():
     config = MarginConfig(epochs=7, margin=3.0).with_options({"loss": "softmax"})
     assert config == SoftmaxConfig(epochs=7)
     assert config.with_options({"loss": "logistic"}) == MarginConfig(epochs=7, loss="logistic")
+
+
+def test_an_option_of_other_trainings_is_refused_by_their_names():
+    with pytest.raises(ConfigError, match="bases is an option of R-GCN training and does not go"):
+        SoftmaxConfig().with_options({"bases": 3})
+    with pytest.raises(ConfigError, match="batch_size is an option of softmax and R-GCN training"):
+        MarginConfig().with_options({"batch_size": 3})
+    config = RgcnConfig(bases=3).with_options({"dropout": {"edges": 0.1}})
+    assert read_config(config.to_dict()) == config
 
 
 def test_a_file_of_version_0_1_0_has_the_options_of_both_engines():

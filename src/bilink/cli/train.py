@@ -36,7 +36,7 @@ def train(
         typer.Option(
             help="complex, rescal, distmult, hole, transe, transe-l1, cp, simple, analogy, "
             "rotate, quate, transh, transr, transg, ntn, each also with -reciprocal behind it; "
-            "paths, for rules; or auto, the best that a budget buys.",
+            "rgcn; paths, for rules; or auto, the best that a budget buys.",
             show_default="auto; complex if options of a model are given",
         ),
     ] = None,
@@ -49,7 +49,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="paper, margin, softmax or sampled.", show_default="what suits model and graph"
+            help="paper, margin, softmax, sampled or rgcn.",
+            show_default="what suits model and graph",
         ),
     ] = None,
     budget: Annotated[
@@ -105,7 +106,7 @@ def train(
     from bilink.runs.job import prepare
     from bilink.runs.paths import preview_paths
     from bilink.runs.tuning import tuned
-    from bilink.training.config import parse_options
+    from bilink.training.config import MarginConfig, parse_options
 
     given = parse_options(options or [])
     if parts is not None:
@@ -149,14 +150,14 @@ def train(
         with stop_at_signal() as should_stop:
             job = tuned(job, given, complain, should_stop)
     plan = job.plan()
-    _show_plan(plan, job.config.dim, job.config.training.loss == "softmax")
+    _show_plan(plan, job.config.dim, isinstance(job.config.training, MarginConfig))
     if job.config.training.parts > 1:
         complain(f"in {job.config.training.parts} parts, two of which are in memory at a time")
     if job.validation_triples < min(job.config.training.validation_triples, len(job.graph.valid)):
         complain(f"validation ranks {job.validation_triples:,} triples, to save time", "dim")
     if dry_run:
         return
-    out = out or Path("runs") / f"{job.graph.name}-{job.config.model}"
+    out = out or Path("runs") / f"{job.graph.name}-{(model or job.config.model).lower()}"
     with stop_at_signal() as should_stop, training_bar(plan.epochs) as bar:
         hooks: Any = {"on_epoch": bar, "on_progress": bar.within, "should_stop": should_stop}
         run = job.run(out=out, force=force, **hooks)
@@ -294,7 +295,7 @@ def resume(
 def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
     from bilink.errors import ConfigError
     from bilink.training.config import option_help
-    from bilink.training.presets import choose, started
+    from bilink.training.presets import choose, decoder, started
 
     if model == "paths":
         from bilink.paths.rules import option_help as path_help
@@ -305,6 +306,7 @@ def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
         return
     if model == "auto":
         raise ConfigError("auto takes a --budget and chooses all options; name a model")
+    model, name = decoder(model, name, given)
     name = name or choose(model, 100, None, given)
     config = started(name, model, given)
     found = table(("option", f"default ({name})", "meaning"), option_help(config))
@@ -312,13 +314,13 @@ def _list_options(model: str, name: str | None, given: dict[str, str]) -> None:
     console.print(found)
 
 
-def _show_plan(plan: Any, dim: int, softmax: bool) -> None:
+def _show_plan(plan: Any, dim: int, lock_free: bool) -> None:
     complain(
         f"{plan.title} of dim {dim}: {plan.parameters:,} parameters, about "
         f"{show_bytes(plan.memory)} of memory, at most {duration(plan.seconds)} "
         f"on {plan.threads} thread(s)"
     )
-    if plan.threads > 1 and not softmax:
+    if plan.threads > 1 and lock_free:
         complain("several threads: fast, but not exactly repeatable (--set threads=1 is)", "dim")
 
 

@@ -150,7 +150,7 @@ def family(name: str) -> Family:
     if found is None and base in FAMILIES:
         return _reciprocal(base)
     if found is None:
-        close = closest(name, [*FAMILIES, "paths", "ptranse", "auto"], n=1)
+        close = closest(name, [*FAMILIES, "paths", "ptranse", "rgcn", "auto"], n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ConfigError(
             f"unknown model {name!r}; {hint}There are {', '.join(FAMILIES)}, "

@@ -153,7 +153,9 @@ def prepare(
     fit, or those that are given must fit.  ``reading`` says how ``load_graph`` should read
     ``data``.
     """
-    model = model or (former.model if former else "complex")
+    model, preset = presets.decoder(
+        model or (former.model if former else "complex"), preset, options or {}
+    )
     dim = dim if dim is not None else (former.dim if former else 100)
     if not isinstance(dim, Integral) or dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
@@ -210,7 +212,8 @@ class Job:
                 f"{needed / 1e9:,.0f} GB, more than this machine has; memory=4GB and the like "
                 "train it in parts"
             )
-        check_engine(family(self.config.model), self.config.training)
+        config = self.config
+        check_engine(family(config.model), config.dim, self.graph, config.training)
 
     @property
     def validation_triples(self) -> int:

@@ -36,7 +36,7 @@ from bilink.runs.paths import PathRun
 from bilink.runs.run import Run
 from bilink.runs.trained import TrainedRun
 from bilink.training.fold_in import fold_in
-from bilink.training.loop import fit
+from bilink.training.loop import check_warm_start, fit
 
 Triple = tuple[str, str, str]
 _MANY = 0.01  # share of new facts from which on it is learnt anew what evidence is worth
@@ -133,6 +133,8 @@ def update_run(
         raise ConfigError(f"{what} and not trained, so there are no epochs to go on with")
     if epochs and isinstance(run, TrainedRun) and not run.history:
         raise ConfigError("the run was made and not trained, so there are no epochs to go on with")
+    if epochs and isinstance(run, TrainedRun):
+        check_warm_start(run.config.training)
     grown = _grow(run.graph, named_triples(triples), named_triples(rejected))
     folder = RunFolder(out) if out is not None else None
     if folder is None:

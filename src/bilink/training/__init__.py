@@ -1,9 +1,9 @@
-"""How parameters move: options, presets, the loop, two engines, optimizers, new entities."""
+"""How parameters move: options, presets, the loop, three engines, optimizers, new entities."""
 
 from bilink._extras import lazy
 
 _NAMES = {
-    "config": ("Config", "MarginConfig", "SoftmaxConfig", "read_config"),
+    "config": ("Config", "MarginConfig", "RgcnConfig", "SoftmaxConfig", "read_config"),
     "fold_in": ("Frozen",),
     "loop": ("TrainingResult", "fit"),
     "presets": ("PRESETS", "choose", "preset"),

@@ -1,7 +1,7 @@
 """Training options: what there is, what it means, its limits.
 
-``TrainingConfig`` has the options of all training; ``MarginConfig`` and ``SoftmaxConfig`` add those
-of the two engines.  The option ``loss`` says which of the two a config is.
+``TrainingConfig`` has the options of all training; ``MarginConfig``, ``SoftmaxConfig`` and
+``RgcnConfig`` add those of the three engines.  The option ``loss`` says which of them a config is.
 """
 
 import difflib
@@ -49,6 +49,22 @@ class Dropout:
 
     entity: float = option(0.0, "dropout of the given entity", 0, 0.999)
     relation: float = option(0.0, "dropout of the relation", 0, 0.999)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanSquares:
+    """Weights of a penalty on the mean square of the entries of a fact's rows."""
+
+    entity: float = option(0.01, "weight of the penalty on entities", 0)
+    relation: float = option(0.01, "weight of the penalty on relations", 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeDropout:
+    """Probabilities that something is not heard in a step."""
+
+    edges: float = option(0.4, "dropout of edges, each with its inverse", 0, 0.999)
+    loops: float = option(0.2, "dropout of the entries of what an entity tells itself", 0, 0.999)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,22 +239,42 @@ class SoftmaxConfig(TrainingConfig):
         return self.patience > 0 and not self.full_epochs
 
 
-Config = MarginConfig | SoftmaxConfig
-CONFIGS = (MarginConfig, SoftmaxConfig)
+@dataclass(frozen=True, kw_only=True)
+class RgcnConfig(TrainingConfig):
+    """R-GCN: the entities of a DistMult are made by a graph convolution, which is trained."""
+
+    loss: Literal["rgcn"] = option(
+        "rgcn", "cross-entropy of facts and corrupted ones, behind a graph convolution; or another"
+    )
+    layers: int = option(1, "layers of the convolution", 1, 8)
+    decomposition: Literal["basis", "block"] = option(
+        "basis", "matrices of relations: a weighed sum of shared ones, or diagonal blocks"
+    )
+    bases: int = option(2, "matrices that all relations share", 1, 1000)
+    blocks: int = option(5, "blocks of a relation's matrix", 1, 100_000)
+    normalization: Literal["entity", "relation"] = option(
+        "entity", "divide by the edges that reach an entity, or by those of the same relation"
+    )
+    negatives: int = option(1, "negatives for each fact, which together weigh as much", 1, 100_000)
+    batch_size: int = option(
+        0, "facts in a step, which passes the whole graph; 0 takes all facts", 0, 10**9
+    )
+    optimizer: Literal["adam", "adagrad"] = option("adam", "how gradients become steps")
+    regularization: MeanSquares = field(default_factory=MeanSquares)
+    dropout: EdgeDropout = field(default_factory=EdgeDropout)
+
+
+Config = MarginConfig | SoftmaxConfig | RgcnConfig
+CONFIGS = (MarginConfig, SoftmaxConfig, RgcnConfig)
+_TRAININGS = {MarginConfig: "margin", SoftmaxConfig: "softmax", RgcnConfig: "R-GCN"}
 
 # Candidates to each that may be kept, from which on rounding is faster than products.
 ROUNDING_PAYS = 5
 
 # The state of a run, or what its validations are compared by, depends on these.
 FIXED_ONCE_STARTED = (
-    "seed",
-    "optimizer",
-    "coordinates",
-    "init",
-    "init_scale",
-    "start",
-    "parts",
-    "validation_triples",
+    *("seed", "optimizer", "coordinates", "init", "init_scale", "start", "parts"),
+    *("layers", "decomposition", "bases", "blocks", "validation_triples"),
 )
 
 # What version 0.1.0 called some options, and those that it had for both engines.
@@ -251,7 +287,7 @@ def read_config(values: Mapping[str, Any]) -> Config:
     """The config in a file, also of version 0.1.0, which wrote the options of both engines."""
     options = {_FORMER.get(key, key): value for key, value in flat(values) if key not in _GONE}
     kind = _kind(options.get("loss", "margin"))
-    (other,) = set(CONFIGS) - {kind}
+    other = MarginConfig if kind is SoftmaxConfig else SoftmaxConfig
     foreign: dict[str, str | None] = {key: value for key, value, _ in option_help(other())}
     foreign["batch_size"] = None
     own = {key for key, _, _ in option_help(kind())}
@@ -299,7 +335,7 @@ def parse_options(texts: list[str]) -> dict[str, str]:
 
 
 def belongs_to(key: str) -> set[type]:
-    """The configs, margin or softmax, that know an option."""
+    """The configs that know an option."""
     return {kind for kind in CONFIGS if key in {name for name, _, _ in option_help(kind())}}
 
 
@@ -316,7 +352,7 @@ def _with_options(config: Any, options: Mapping[str, Any]) -> Any:
     changes: dict[str, Any] = {}
     for key, value in options.items():
         if key not in hints:
-            raise _unknown(key)
+            raise _unknown(key, config)
         value = _coerce(key, value, hints[key])
         name, dot, inner = key.partition(".")
         group = changes.get(name, getattr(config, name))
@@ -324,13 +360,12 @@ def _with_options(config: Any, options: Mapping[str, Any]) -> Any:
     return replace(config, **changes)
 
 
-def _unknown(key: str) -> ConfigError:
-    if belongs_to(key):  # the other engine knows it
-        kind = "margin" if MarginConfig in belongs_to(key) else "softmax"
-        other = "softmax" if kind == "margin" else "margin"
+def _unknown(key: str, config: Any) -> ConfigError:
+    if known := [kind for kind in CONFIGS if kind in belongs_to(key)]:  # other engines
+        kinds = " and ".join(_TRAININGS[kind] for kind in known)
         return ConfigError(
-            f"{key} is an option of {kind} training and does not go with the {other} loss; "
-            "leave it out"
+            f"{key} is an option of {kinds} training and does not go with the "
+            f"{_TRAININGS[type(config)]} loss; leave it out"
         )
     names = sorted({name for kind in CONFIGS for name, _, _ in option_help(kind())})
     close = difflib.get_close_matches(key, names, n=1, cutoff=0.5)

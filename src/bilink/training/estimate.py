@@ -13,15 +13,17 @@ from bilink.models.model import Model
 from bilink.models.registry import Family
 from bilink.models.storage import MAPPED
 from bilink.training.batches import queries_of
-from bilink.training.config import Config, MarginConfig, SoftmaxConfig
-from bilink.training.engine import Engine
+from bilink.training.config import Config, MarginConfig, RgcnConfig, SoftmaxConfig
+from bilink.training.engine import Engine, EpochPausedError
 from bilink.training.loop import initialise, make_engine
 from bilink.training.parts import MOST
+from bilink.training.rgcn import memory as rgcn_memory
 from bilink.training.tables import SCORES
 
 _PROBE_ENTITIES = 2_000
 _PROBE_RELATIONS = 4
 _PROBE_SECONDS = 0.3
+_PROBE_DIM = 64
 _STATES = {"adagrad": 1, "row-adagrad": 0, "sgd": 0, "adam": 2}  # as large as the parameters
 _BASE = 200 * 2**20  # the interpreter, its libraries and compiled kernels
 _NAME = 70  # bytes of an entity's name
@@ -52,13 +54,14 @@ def plan(graph: Graph, model: Model, config: Config) -> Plan:
     entities, since its time grows with their number.
     """
     parameters = len(graph.entities) * model.entities.shape[1] + model.relations.size
+    title = "R-GCN" if isinstance(config, RgcnConfig) else model.family.title
     memory = memory_of(graph, model.family, model.dim, config)
     sampled, full, threads = epoch_seconds(graph, model, config)
     of_all = full_epochs(config)
     seconds = (config.epochs - of_all) * sampled + of_all * full
     if config.minutes:
         seconds = min(seconds, 60 * config.minutes)
-    return Plan(model.family.title, parameters, memory, seconds, config.epochs, threads)
+    return Plan(title, parameters, memory, seconds, config.epochs, threads)
 
 
 def memory_of(graph: Graph, family: Family, dim: int, config: Config) -> int:
@@ -67,6 +70,8 @@ def memory_of(graph: Graph, family: Family, dim: int, config: Config) -> int:
     In parts, the rows of two of them are held, and those of one more while it is read or written.
     Distances are validated on a copy of all entities, or two while it is made.
     """
+    if isinstance(config, RgcnConfig):
+        return _BASE + rgcn_memory(graph, dim, config)
     n, k, triples = len(graph.entities), len(graph.relations), len(graph.train)
     entity, relation = family.widths(dim)
     softmax, states = isinstance(config, SoftmaxConfig), _STATES[config.optimizer]
@@ -92,6 +97,7 @@ def within(
 ) -> Config:
     """The config in as few parts as fit into ``memory``; with ``fixed``, in as many as it has."""
     least = 0
+    fixed = fixed or isinstance(config, RgcnConfig)  # which is not trained in parts
     for parts in (config.parts,) if fixed else (1, *range(3, MOST + 1)):
         if parts <= max(1, len(graph.entities)):
             config = replace(config, parts=parts)
@@ -136,6 +142,9 @@ def epoch_seconds(graph: Graph, model: Model, config: Config) -> tuple[float, fl
 
     The two are the same where there is one kind of epochs only.
     """
+    if isinstance(config, RgcnConfig):
+        seconds, threads = _step_seconds(graph, model, config)
+        return seconds, seconds, threads
     if not isinstance(config, SoftmaxConfig):
         seconds, threads = _probe(model, config, len(graph.train), 0)
         return seconds * len(graph.train), seconds * len(graph.train), threads
@@ -150,6 +159,29 @@ def epoch_seconds(graph: Graph, model: Model, config: Config) -> tuple[float, fl
         found[of_all], threads = _probe(model, config, size, epoch)
     times = [queries * found.get(of_all, next(iter(found.values()))) for of_all in (False, True)]
     return times[0], times[1], threads
+
+
+def _step_seconds(graph: Graph, model: Model, config: RgcnConfig) -> tuple[float, int]:
+    """Seconds of an epoch of R-GCN, from a step on the graph itself; and threads.
+
+    A step of it passes the whole graph, so that only its vectors can be shorter.
+    """
+    sizes = len(model.entities), len(model.relations)
+    dim = min(model.dim, max(1, _PROBE_DIM // config.blocks) * config.blocks)
+    probed = Model.empty(model.family.name, dim, *sizes)
+    initialise(probed, config)
+    engine = make_engine(probed, graph, config)
+    before, worked = time.perf_counter(), time.process_time()
+    try:
+        engine.run_epoch(0, 0.0, lambda share: True)
+    except EpochPausedError:
+        assert engine.position is not None
+        share = engine.position.share
+    else:
+        share = 1.0
+    took, worked = time.perf_counter() - before, time.process_time() - worked
+    seconds = min(took, _SERIAL * worked / engine.threads) * model.dim / dim
+    return seconds / share, engine.threads
 
 
 def _probe(model: Model, config: Config, most: int, epoch: int) -> tuple[float, int]:

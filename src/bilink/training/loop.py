@@ -10,10 +10,10 @@ import numpy as np
 
 from bilink._random import Stream, generator
 from bilink.data.graph import Graph
-from bilink.errors import DataError, TrainingError
+from bilink.errors import ConfigError, DataError, TrainingError
 from bilink.models.model import Model
 from bilink.models.registry import Family
-from bilink.training.config import Config, MarginConfig
+from bilink.training.config import Config, MarginConfig, RgcnConfig
 from bilink.training.engine import (
     Engine,
     EpochPausedError,
@@ -23,6 +23,7 @@ from bilink.training.engine import (
     save_checkpoint,
 )
 from bilink.training.margin import MarginEngine
+from bilink.training.rgcn import RgcnEngine, check_decoder, check_size
 from bilink.training.softmax import SoftmaxEngine, check_fit
 
 INTERRUPTED = "interrupted"
@@ -181,6 +182,7 @@ class _InMemory:
             progress, self.best = load_checkpoint(self.saved, self.engine, self._graph.fingerprint)
             return progress
         if self._start:
+            check_warm_start(self._config)
             return _warm_start(self.engine, self._config, self._start)
         initialise(self.current, self._config)
         if self._begin is not None:
@@ -228,18 +230,32 @@ def _warm_start(engine: Engine, config: Config, epochs: int) -> Progress:
     return Progress(epoch=epochs)
 
 
-def check_engine(family: Family, config: Config) -> None:
-    """Refuse, before anything is done, options that do not go with such a model."""
-    if not isinstance(config, MarginConfig):
+def check_engine(family: Family, dim: int, graph: Graph, config: Config) -> None:
+    """Refuse, before anything is done, options that do not go with such a model and graph."""
+    if isinstance(config, RgcnConfig):
+        check_decoder(family, config)
+        check_size(graph, dim, config)
+    elif not isinstance(config, MarginConfig):
         check_fit(family, config)
+
+
+def check_warm_start(config: Config) -> None:
+    """Refuse to go on from trained rows where they are not what was trained."""
+    if isinstance(config, RgcnConfig):
+        raise ConfigError(
+            "R-GCN leaves the rows of a DistMult behind, and not the convolution that made them, "
+            "so there is nothing to go on with; leave the epochs out, or train it again"
+        )
 
 
 def make_engine(
     model: Model, graph: Graph, config: Config, candidates: int | None = None
-) -> MarginEngine | SoftmaxEngine:
+) -> Engine:
     """The engine that the loss asks for; ``candidates`` are those that entities stand for."""
     if isinstance(config, MarginConfig):
         return MarginEngine(model, graph, config)
+    if isinstance(config, RgcnConfig):
+        return RgcnEngine(model, graph, config)
     return SoftmaxEngine(model, graph, config, candidates)
 
 

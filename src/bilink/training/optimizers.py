@@ -1,4 +1,4 @@
-"""How gradients become steps, for both engines.
+"""How gradients become steps, for all engines.
 
 Adagrad adds ``EPSILON`` under its root, unless margin training is told another constant.  At the
 start of a run from small values, the gradients of a batch's mean are 1e-9 and less; a larger

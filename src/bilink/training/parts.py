@@ -37,7 +37,7 @@ from bilink.models.model import Model
 from bilink.models.registry import Family
 from bilink.models.storage import TensorFile, map_tensors, shapes_of
 from bilink.training.buckets import Deal, bucket_order, bucket_seed, deal_entities, part_sizes
-from bilink.training.config import Config, SoftmaxConfig
+from bilink.training.config import Config, RgcnConfig, SoftmaxConfig
 from bilink.training.engine import EpochPausedError, EpochTotals, Pause, Position, Progress
 from bilink.training.loop import (
     OnProgress,
@@ -48,6 +48,8 @@ from bilink.training.loop import (
     make_engine,
     run_epochs,
 )
+from bilink.training.margin import MarginEngine
+from bilink.training.softmax import SoftmaxEngine
 
 MOST = 256  # parts
 FORMAT, JOURNAL_FORMAT, VERSION = "bilink-part", "bilink-parts", 1
@@ -87,6 +89,10 @@ def check_parts(graph: Graph, config: Config) -> None:
     """Refuse what does not go with training in parts."""
     if len(graph.train) == 0:
         raise DataError(f"graph {graph.name!r} has no training triples")
+    if isinstance(config, RgcnConfig):
+        raise ConfigError(
+            "a step of R-GCN passes the whole graph, so it is not trained in parts; leave parts out"
+        )
     if config.parts > len(graph.entities):
         raise ConfigError(
             f"parts cannot be {config.parts}: there are {len(graph.entities):,} entities"
@@ -449,6 +455,7 @@ class PartsEngine:
         graph = self._dealt.bucket(number, first, second)
         config = replace(self._config, seed=bucket_seed(self._config.seed, epoch, number))
         engine = make_engine(model, graph, config, len(self._graph.entities))
+        assert isinstance(engine, MarginEngine | SoftmaxEngine)
         engine.adopt(state)
         if committed is not None:
             committed.result()  # before anything is trained that it may not be lost with

@@ -6,6 +6,7 @@
 | margin | margin training with more negatives and, but for distances, entities in the unit ball |
 | softmax | cross-entropy over all entities, each distinct query once; of products with a penalty |
 | sampled | the same over negatives that a batch shares, and over all entities in the last epochs |
+| rgcn | R-GCN: a graph convolution makes the entities of a DistMult |
 
 Without a preset, the given options decide (``margin=2`` means margin training), and else the graph
 and the model: see ``choose``.  How strong the penalty should be differs from graph to graph by a
@@ -22,13 +23,15 @@ from bilink.models.registry import Family, family
 from bilink.training.config import (
     Config,
     MarginConfig,
+    RgcnConfig,
     SoftmaxConfig,
     belongs_to,
     flat,
     option_help,
 )
 
-PRESETS = ("paper", "margin", "softmax", "sampled")
+PRESETS = ("paper", "margin", "softmax", "sampled", "rgcn")
+DECODERS = {"rgcn": "distmult"}  # presets that are used like models, and what they leave behind
 
 # As in the authors' code; what Table 4 of the paper says is left to the user.
 _PAPER = {"init": "paper", "epsilon": 1e-7, "coordinates": "paper"}
@@ -62,6 +65,7 @@ _DURA = {"learning_rate": 0.15, "init_scale": 0.05}
 PENALTIES = (0.003, 0.01, 0.03, 0.1)  # weights that are worth a trial
 USUAL_PENALTY = 0.03
 _FINAL_RATE = 0.15  # of the learning rate, after the last epoch
+_RGCN = {"loss": "rgcn", "epochs": 300, "learning_rate": 0.05, "batch_size": 30_000}
 
 # Products of floats in an epoch over all entities from which a sample of them is taken instead:
 # about half a minute on two cores.
@@ -78,6 +82,8 @@ def preset(name: str, model: str) -> Config:
         options: Mapping[str, Any] = _PAPERS.get(base, _PAPER)
     elif name == "margin":
         options = _MARGIN.get(base, _PRODUCT)
+    elif name == "rgcn":
+        options = _RGCN
     else:
         options = _softmax(found, sampled=name == "sampled")
     return MarginConfig().with_options(options)
@@ -146,13 +152,27 @@ def with_tuning(config: Config, model: str, tuning: Tuning) -> Config:
     return config.with_options(options)
 
 
+def decoder(model: str, preset: str | None, given: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The model and the preset that a name stands for: R-GCN leaves a DistMult behind."""
+    name = model.lower()
+    if name not in DECODERS:
+        return model, preset
+    if preset not in (None, name) or given.get("loss", name) != name:
+        raise ConfigError(f"{name} is a training of its own; leave out the preset and the loss")
+    return DECODERS[name], name
+
+
 def _is_margin(model: str, given: Mapping[str, Any]) -> bool:
     """Whether the given options ask for margin training, or else the model does."""
     if "loss" in given:
         return bool(given["loss"] != "softmax")
     options = dict(flat(given))
     margin, softmax = (
-        sorted(k for k in options if belongs_to(k) == {kind} and not _is_default(k, options))
+        sorted(
+            k
+            for k in options
+            if belongs_to(k) - {RgcnConfig} == {kind} and not _is_default(k, options)
+        )
         for kind in (MarginConfig, SoftmaxConfig)
     )
     if margin and softmax:
@@ -181,6 +201,9 @@ def choose(model: str, dim: int, graph: Graph | None, given: Mapping[str, Any]) 
     A softmax over all entities where that is affordable, and over a sample of them where it is not;
     a margin where scores are no matrix product.
     """
+    own = any(belongs_to(key) == {RgcnConfig} for key in dict(flat(given)))
+    if given.get("loss") == "rgcn" or (own and "loss" not in given):
+        return "rgcn"
     if _is_margin(model, given):
         return "margin"
     if "negatives" in given:
