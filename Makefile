@@ -17,7 +17,7 @@ WITHOUT_JIT = tests/models tests/training/test_margin.py tests/training/test_opt
 .PHONY: demo docs dist test lint types unit install page page-tools peers pictures clean
 .PHONY: test-lowest test-without-extras test-without-jit
 
-# The demo needs what `pip install .` brings and none of the development tools: 720 MB.
+# The demo needs what `pip install .` brings and none of the development tools: 710 MB.
 # Where those are installed already, it uses their environment.
 DEMO = $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.demo)
 

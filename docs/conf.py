@@ -85,7 +85,7 @@ def adapt(app: object, name: str, source: list[str]) -> None:
         if target.startswith(("http", "#")) or not (place.is_dir() or place.name == "LICENSE"):
             return found[0]
         path = place.resolve().relative_to(ROOT).as_posix()
-        return f"[{title}]({REPOSITORY}/tree/main/{path})" if REPOSITORY else f"{title} (`{path}`)"
+        return f"[{title}]({REPOSITORY}/tree/main/{path})" if REPOSITORY else f"{title}, `{path}`"
 
     if name.count("/") > 2:  # tables of single studies: other pages link to them, the menu does not
         text = f"---\norphan: true\n---\n{text}"

@@ -57,7 +57,7 @@ def run_python(code, names, shown):
 
 
 def run_commands(code):
-    for line in code.splitlines():
+    for line in code.replace("\\\n", " ").splitlines():
         name, *arguments = shlex.split(line, comments=True)
         assert name == "bilink", "commands that are not to be run are in blocks called bash"
         app(arguments, standalone_mode=False)
@@ -105,3 +105,11 @@ def test_the_examples_of_tutorials_and_how_tos_run(page, tmp_path, monkeypatch, 
         elif language == "sh":
             run_commands(code)
     capsys.readouterr()
+
+
+def test_the_notebooks_are_the_tutorials():
+    from tools.make_notebooks import TUTORIALS, notebook
+
+    for name in TUTORIALS:
+        text = (ROOT / "examples" / f"{name}.ipynb").read_text(encoding="utf-8")
+        assert text == notebook(name), "run: python tools/make_notebooks.py"

@@ -1,6 +1,7 @@
 """Text that is safe to print, for people and as JSON; close matches, counted nouns, warnings."""
 
 import difflib
+import html
 import json
 import sys
 import warnings
@@ -9,12 +10,36 @@ from typing import Any
 
 from bilink.errors import DataWarning, in_one_line
 
+_SHOWN = 50  # rows of a table in a notebook
 _MANY = 20_000  # names; of more, only those with the same first or last letter may be close
 
 
 def printable(text: str) -> str:
     """``text`` without what could steer a terminal, forge a line or turn the writing around."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def html_text(value: Any) -> str:
+    """``value`` as HTML that shows it, whatever it holds; figures are short."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else html.escape(printable(str(value)))
+
+
+def html_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "", note: str = ""
+) -> str:
+    """A table for notebooks; of many rows, the first ones."""
+
+    def line(cells: Sequence[Any], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html_text(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    caption = f"<caption>{html_text(title)}</caption>" if title else ""
+    body = "".join(line(row, "td") for row in rows[:_SHOWN])
+    if len(rows) > _SHOWN:
+        note = f"{len(rows) - _SHOWN:,} more. {note}"
+    table = f"<table>{caption}<thead>{line(columns, 'th')}</thead><tbody>{body}</tbody></table>"
+    return table + (f"<p>{html_text(note)}</p>" if note else "")
 
 
 def json_text(value: Any, *, ascii_only: bool = False) -> str:

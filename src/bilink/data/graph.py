@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bilink._text import counted, shortened
+from bilink._text import counted, html_table, shortened
 from bilink.data.vocabulary import Vocabulary
 from bilink.errors import DataError
 
@@ -84,7 +84,8 @@ class Graph:
     Examples
     --------
     >>> import bilink
-    >>> bilink.graph_from_triples([("Monaco", "borders", "France"), ("Spain", "borders", "France")])
+    >>> facts = [("Monaco", "borders", "France"), ("Spain", "borders", "France")]
+    >>> bilink.graph_from_triples(facts, fractions=(1, 0, 0))
     Graph('graph', 3 entities, 1 relation, 2 training, 0 validation and 0 test triples)
     """
 
@@ -163,3 +164,8 @@ class Graph:
             f"{counted(len(self.relations), 'relation')}, {len(self.train):,} training, "
             f"{len(self.valid):,} validation and {len(self.test):,} test triples)"
         )
+
+    def _repr_html_(self) -> str:
+        sizes = [len(self.entities), len(self.relations), *map(len, map(self.split, SPLITS))]
+        columns = ("entities", "relations", *SPLITS)
+        return html_table(columns, [[f"{size:,}" for size in sizes]], title=self.name)

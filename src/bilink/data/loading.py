@@ -27,7 +27,13 @@ def load_graph(
     """Load a folder of train, valid and test files, a single file, or a graph of the catalogue.
 
     A path that exists goes before a name of the catalogue.  A single file is split by ``seed`` and
-    ``fractions``; ``columns``, ``separator`` and ``header`` are as in `read_triples`.
+    ``fractions``; ``columns``, ``separator`` and ``header`` are as in ``read_triples``.
+
+    Examples
+    --------
+    >>> import bilink
+    >>> bilink.load_graph("atlas")
+    Graph('atlas', 2,405 entities, 14 relations, 9,066 training, ...)
     """
     if not isinstance(source, str | PathLike):
         raise DataError(
@@ -114,6 +120,13 @@ def graph_from_triples(
     Each split is an iterable of (head, relation, tail) strings, an array of strings of shape
     (n, 3), or a pandas or polars data frame.  Where only ``train`` is given it is split by ``seed``
     and ``fractions``; pass ``fractions=(1, 0, 0)`` to keep all of it for training.
+
+    Examples
+    --------
+    >>> import bilink
+    >>> facts = [("Monaco", "borders", "France"), ("Spain", "borders", "France")]
+    >>> bilink.graph_from_triples(facts, fractions=(1, 0, 0))
+    Graph('graph', 3 entities, 1 relation, 2 training, 0 validation and 0 test triples)
     """
     from bilink.data.building import build_graph
     from bilink.data.files import table_in_memory

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bilink._text import closest, shortened
+from bilink._text import closest, counted, shortened
 from bilink.errors import DataError
 
 _LAST = chr(0x10FFFF)  # sorts after every letter
@@ -46,6 +46,11 @@ class Vocabulary:
             if name in self._ids:
                 ids.setdefault(label, []).append(self._ids[name])
         return ids
+
+    def __repr__(self) -> str:
+        some = ", ".join(map(shortened, self.names[:3]))
+        more = ", …" if len(self) > 3 else ""
+        return f"Vocabulary({self.kind!r}, {counted(len(self), 'name')}: {some}{more})"
 
     def label(self, i: int) -> str:
         """The label of id ``i``, or its name where it has none."""

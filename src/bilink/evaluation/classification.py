@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bilink._text import html_table
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.negatives import random_numbers, sample_negatives
 from bilink.errors import ConfigError, DataError
@@ -51,6 +52,21 @@ class Classification:
     thresholds: np.ndarray  # of each relation
     examples: np.ndarray  # of each relation: true and false triples that chose its threshold
     relation_names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in self._shown().items())
+        return f"Classification({len(self.labels):,} triples of {self.split}: {figures})"
+
+    def _repr_html_(self) -> str:
+        found = self._shown()
+        title = f"{len(self.labels):,} triples of {self.split}"
+        note = f"negatives {self.negatives}; graph {self.fingerprint}"
+        return html_table(tuple(found), [list(found.values())], title=title, note=note)
+
+    def _shown(self) -> dict[str, float]:
+        names = ("accuracy", "precision", "recall", "f1", "auc")
+        found = self.metrics()
+        return {name: found[name] for name in names}
 
     @property
     def predicted(self) -> np.ndarray:

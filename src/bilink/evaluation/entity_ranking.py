@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bilink._text import html_table
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import KnownAnswers, answers_of
 from bilink.data.statistics import CATEGORIES, categories
@@ -32,6 +33,19 @@ class EntityRanking:
     triples: np.ndarray
     ranks: dict[Side, Ranks]
     graph: Graph
+
+    def __repr__(self) -> str:
+        found = self.metrics()
+        names = ("mrr", "hits@1", "hits@10", "mr")
+        figures = ", ".join(f"{name} {found[name]:.3f}" for name in names)
+        return f"EntityRanking({2 * len(self.triples):,} queries of {self.split}: {figures})"
+
+    def _repr_html_(self) -> str:
+        rows = [[side, *self.metrics(side).values()] for side in ("both", *SIDES)]
+        filtered = f"filtered by {', '.join(self.filter)}" if self.filter else "raw"
+        title = f"{2 * len(self.triples):,} queries of {self.split}"
+        note = f"{filtered}; ties {self.ties}; graph {self.fingerprint}"
+        return html_table(("", *self.metrics()), rows, title=title, note=note)
 
     @property
     def fingerprint(self) -> str:

@@ -33,6 +33,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from bilink._random import Stream, generator
+from bilink._text import counted
 from bilink._threads import single_threaded_blas
 from bilink.data.graph import COLUMNS, Graph
 from bilink.data.index import known_answers
@@ -159,6 +160,9 @@ class Probability:
     weights: np.ndarray  # (shares, features)
     offsets: np.ndarray  # (shares,)
     features: tuple[str, ...] = FEATURES
+
+    def __repr__(self) -> str:
+        return f"Probability(learnt from {counted(self.positives, 'validation fact')})"
 
     def log_odds(self, features: np.ndarray, missing: float | None = None) -> np.ndarray:
         """Of each row of evidence; interpolated between the two nearest shares of missing facts."""

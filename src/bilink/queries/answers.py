@@ -8,7 +8,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from bilink._text import printable, shortened
+from bilink._text import html_table, printable, shortened
 from bilink.data.limits import most_bytes
 from bilink.data.rdf import RDF_ENDINGS
 from bilink.errors import BilinkError, ConfigError, DataError
@@ -72,6 +72,25 @@ class Answers(Table):
         """One dictionary per answer."""
         return [asdict(answer) for answer in self._answers]
 
+    def _repr_html_(self) -> str:
+        some = any(answer.probability is not None for answer in self._answers)
+        columns = ("", "answer", "score", *(["probability"] if some else []), "")
+        rows = []
+        for a in self._answers:
+            chance = "" if a.probability is None else f"{a.probability:.1%}"
+            mark = "known" if a.known else "new"
+            rows.append([a.rank, a.label, f"{a.score:.3f}", *([chance] if some else []), mark])
+        return html_table(columns, rows, title=self.question, note=" ".join(self._notes()))
+
+    def _notes(self) -> list[str]:
+        """What is to be known about the answers, below them."""
+        notes = []
+        if self.missing is not None and any(a.probability is not None for a in self._answers):
+            notes.append(probability_note(self.missing))
+        if self.left_out:
+            notes.append(f"({left_out_note(self.left_out, 'any_entity=True')})")
+        return notes
+
     def __repr__(self) -> str:
         labels = [printable(answer.label) for answer in self._answers]
         width = max(map(len, labels), default=0)
@@ -84,11 +103,7 @@ class Answers(Table):
             lines.append(
                 f"{answer.rank:>4}  {label:<{width}}  {answer.score:>9.3f}{chance}  {mark}"
             )
-        if some and self.missing is not None:
-            lines.append(probability_note(self.missing))
-        if self.left_out:
-            lines.append(f"({left_out_note(self.left_out, 'any_entity=True')})")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._notes()])
 
 
 def probability_note(missing: float) -> str:
@@ -132,6 +147,9 @@ class AnswerSets(Table):
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self._sets))
+
+    def _repr_html_(self) -> str:
+        return "".join(each._repr_html_() for each in self._sets)
 
 
 def check_count(k: int) -> None:

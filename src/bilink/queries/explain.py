@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bilink._text import printable
+from bilink._text import html_text, printable
 from bilink.data.graph import SPLITS, Graph
 from bilink.data.index import FactIndex
 from bilink.ensembles.mixture import MixtureScorer
@@ -144,6 +144,10 @@ class Explanation:
             lines.append("paths")
             lines += ["  " + "; ".join(map(_sentence, path)) for path in self.paths]
         return "\n".join([*lines, f"({self.note})"])
+
+    def _repr_html_(self) -> str:
+        lines = repr(self).split("\n")
+        return f"<pre>{'<br>'.join(map(html_text, lines))}</pre>"
 
 
 def _sentence(fact: Fact) -> str:

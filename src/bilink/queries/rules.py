@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bilink._text import printable
+from bilink._text import html_table, printable
 from bilink.data.graph import Graph
 from bilink.errors import ConfigError
 from bilink.paths.adjacency import Edges
@@ -61,6 +61,13 @@ class RuleList(Sequence[Rule]):
 
     def __repr__(self) -> str:
         return "\n".join(printable(rule.sentence) for rule in self.rules) or "no rules"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{rule.head} ← {rule.body}", f"{rule.confidence:.2f}", rule.support, rule.groundings)
+            for rule in self.rules
+        ]
+        return html_table(("rule", "confidence", "holds for", "of"), rows)
 
 
 def list_rules(

@@ -6,7 +6,7 @@ from typing import Any
 
 from bilink._extras import needs
 from bilink._files import replacing, write_text
-from bilink._text import json_text, shortened
+from bilink._text import html_table, json_text, shortened
 from bilink.data.rdf import RDF_ENDINGS, pyoxigraph, rdf_content, write_rdf
 from bilink.errors import ConfigError, DataError
 
@@ -43,6 +43,9 @@ class Table:
         with needs("pandas", extra="pandas", purpose="a pandas data frame"):
             import pandas
         return pandas.DataFrame(self.rows(), columns=list(self.columns))
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns, [list(row.values()) for row in self.rows()])
 
     def write(self, path: str | Path) -> None:
         """Write a file, in the format that its name ends in: one of ``endings``."""

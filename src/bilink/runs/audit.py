@@ -67,9 +67,29 @@ def audit(
 
     Each is judged by a model and by rules that did not see it.
 
-    ``training`` are the options of ``cross_fit``.  What is found stays in the folder ``work``,
-    which is ``audit`` in the run's own by default.  Nothing comes back if it was
-    interrupted.
+    Parameters
+    ----------
+    run
+        The run whose graph and kind of model are taken.
+    k
+        How many facts to list.
+    errors
+        The share of facts that is expected to be wrong.
+    work
+        The folder for models and results; ``audit`` in the folder of the run unless given.
+    seed
+        Deals the facts to folds, and draws the errors that are planted.
+    training
+        The options of ``cross_fit``.
+
+    Returns
+    -------
+    Doubts or None
+        None if it was interrupted.
+
+    Examples
+    --------
+    >>> print(bilink.audit(bilink.load("runs/mine"), k=20))  # doctest: +SKIP
     """
     if not isinstance(run, Run):
         raise ConfigError(f"expected a run, not {shortened(str(run))}; bilink.load reads one")

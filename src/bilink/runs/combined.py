@@ -113,9 +113,25 @@ def combine(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> CombinedRun:
-    """Make an ensemble of trained runs; ``options`` are those of ``EnsembleConfig``.
+    """Make an ensemble of trained runs, which is a run like any other.
 
-    With ``out``, it is kept in that folder, with its members, and is a run like any other.
+    Parameters
+    ----------
+    runs
+        Trained runs of the same graph; no ensembles.
+    out
+        The folder to keep it in, with its members.
+    force
+        Replace a former run in that folder.
+    progress
+        Called with the number of steps just done.
+    options
+        Those of ``EnsembleConfig``, for example ``method="average"``.
+
+    Examples
+    --------
+    >>> runs = [bilink.load("runs/complex"), bilink.load("runs/rules")]  # doctest: +SKIP
+    >>> both = bilink.combine(runs, out="runs/both")  # doctest: +SKIP
     """
     config = EnsembleConfig(**options)
     members = _members(runs, out)

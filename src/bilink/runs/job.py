@@ -57,20 +57,51 @@ def train(
     should_stop: ShouldStop = lambda: False,
     **more_options: Any,
 ) -> Any:
-    """Learn from ``data``, a graph, a path or a catalogue name, what else may be true.
+    """Learn from ``data`` what else may be true.
 
-    Without a model, or with ``"auto"``, rules are counted, models are trained and combined: the
-    best that ``budget`` buys, such as ``"10m"``; a number is minutes, and without one the size of
-    the graph decides.  The model ``"paths"`` is counted and not trained: its options are those of
-    ``MiningConfig``.  Any other one is trained alone, ComplEx if only options are given; with a
-    budget, for as many epochs as fit into it.  ``"rgcn"`` leaves a DistMult behind.
+    Parameters
+    ----------
+    data
+        A file, a folder with train, valid and test, the name of a catalogue graph, a data frame
+        (polars or pandas), an iterable of (head, relation, tail), a directed NetworkX graph, or a
+        ``Graph``.
+    model
+        Without one, or with ``"auto"``, rules are counted, models are trained and combined: the
+        best that ``budget`` buys.  ``"paths"`` counts rules and trains nothing; its options are
+        those of ``MiningConfig``.  Any other model, such as ``"complex"``, is trained alone;
+        ComplEx is, if only options are given.  ``"rgcn"`` leaves a DistMult behind.
+    dim
+        The size of embeddings; 100 unless given.
+    budget
+        A time such as ``"10m"``, or minutes; without one, the size of the graph decides.  A single
+        model is trained for as many epochs as fit into it.
+    memory
+        For graphs that do not fit, such as ``"4GB"``, or a number of bytes: the entities are dealt
+        into as few parts (the option ``parts``) as let two of them fit, and the others wait in
+        ``out``.
+    out
+        The folder to keep the run in, from which it can be resumed.
+    force
+        Replace a former run in that folder.
+    preset
+        What options start from: ``"paper"``, ``"margin"``, ``"softmax"`` or ``"sampled"``.  Without
+        one, the model and the graph decide.
+    options, more_options
+        Options of ``Config``, for example ``epochs=500`` or ``{"regularization.entity": 0.01}``.
+    on_epoch
+        Called with the record of each epoch.
+    should_stop
+        Asked now and then; training ends when it returns true.
 
-    ``memory``, such as ``"4GB"`` or a number of bytes, is for graphs that do not fit: the entities
-    are dealt into as few parts (the option ``parts``) as let two of them fit, and the others wait
-    in ``out``.  ``preset`` is what to start from; without one, the model and the graph decide.
-    ``options`` and further keywords are those of ``Config``, for example ``epochs=500``
-    or ``{"regularization.entity": 0.01}``.  With ``out``, the run is kept in that folder and can be
-    resumed; a folder that exists is overwritten with ``force`` only.
+    Returns
+    -------
+    Run
+        What can be asked, evaluated, explained and saved.
+
+    Examples
+    --------
+    >>> run = bilink.train("triples.csv", budget="5m", out="runs/mine")  # doctest: +SKIP
+    >>> run = bilink.train("atlas", model="complex", dim=50, epochs=20)  # doctest: +SKIP
     """
     from bilink.runs.auto import is_auto, minutes_of, train_auto  # which trains jobs itself
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bilink._text import warn
+from bilink._text import html_table, warn
 from bilink.data.graph import SPLITS
 from bilink.errors import DataError
 from bilink.evaluation.classification import PRIOR, Classification, classify_triples
@@ -42,6 +42,18 @@ class Run(Answering):
 
     path: Path | None  # its folder, if it has one
     digest: str | None = None  # of its model in that folder, by which findings name it
+
+    def _repr_html_(self) -> str:
+        parts = {
+            "graph": self.graph,
+            "made of": ", ".join(self.member_names) or next(iter(self._parts()), ""),
+            "folder": self.path or "none; run.save(folder) makes one",
+            "probabilities": self.calibration or "none; run.calibrate() learns them",
+        }
+        return html_table(("run", ""), list(parts.items()))
+
+    def _parts(self) -> list[Model | PathModel]:
+        return [*self.models.values(), *self.path_models.values()]
 
     @property
     def models(self) -> Mapping[str, Model]:
@@ -86,7 +98,12 @@ class Run(Answering):
             self.write(place)
 
     def score(self, triples: Iterable[tuple[str, str, str]]) -> np.ndarray:
-        """The score of each (head, relation, tail) of names; higher is more likely."""
+        """The score of each (head, relation, tail) of names; higher is more likely.
+
+        Examples
+        --------
+        >>> run.score([("Monaco", "borders", "France")])  # doctest: +SKIP
+        """
         return self.scorer.score(self.graph.ids(triples))
 
     def probability(
@@ -94,15 +111,34 @@ class Run(Answering):
     ) -> list[float | None]:
         """How likely each (head, relation, tail) of names is true.
 
-        ``missing`` is the share of all facts that is thought missing.  None stands for a training
-        fact, which the model has seen and cannot judge, and for a run without probabilities.
+        Parameters
+        ----------
+        triples
+            A list of (head, relation, tail).
+        missing
+            The share of all facts that is thought missing; 0.1 unless given.
+
+        Returns
+        -------
+        list
+            None stands for a training fact, which the model has seen and cannot judge, and for a
+            run without probabilities.
+
+        Examples
+        --------
+        >>> run.probability([("Monaco", "uses currency", "Euro")])  # doctest: +SKIP
         """
         return self.chances(self.graph.ids(triples), missing)
 
     def explain(
         self, head: str, relation: str, tail: str, k: int = 5, missing: float | None = None
     ) -> Explanation:
-        """How likely a triple is, and what speaks for it: rules, facts, members, analogies."""
+        """How likely a triple is, and what speaks for it: rules, facts, members, analogies.
+
+        Examples
+        --------
+        >>> print(run.explain("Monaco", "uses currency", "Euro", k=2))  # doctest: +SKIP
+        """
         return explain(self, head, relation, tail, k, missing)
 
     def rules(self, relation: str | None = None, k: int = 10) -> RuleList:
@@ -167,7 +203,12 @@ class Run(Answering):
         threads: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> EntityRanking:
-        """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for the options."""
+        """Rank the held-out triples of ``split``; see ``bilink.rank_entities`` for the options.
+
+        Examples
+        --------
+        >>> run.evaluate().metrics()["mrr"]  # doctest: +SKIP
+        """
         return rank_entities(
             self.scorer,
             self.graph,
