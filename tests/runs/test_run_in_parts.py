@@ -49,6 +49,7 @@ def test_a_run_in_parts_is_loaded_evaluated_asked_and_made_longer(tmp_path):
     assert run.stopped == "all 2 epochs are done"
     assert [record["epoch"] for record in run.history] == [1, 2]
     assert all(0 < record["validation_mrr"] < 1 for record in run.history)
+    assert not run.model.entities.flags.writeable  # in its file, and not in memory
     loaded = bilink.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.model.entities, run.model.entities)
     assert loaded.evaluate().metrics() == run.evaluate().metrics()

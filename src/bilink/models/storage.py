@@ -61,9 +61,15 @@ def load_model(path: Path, graph: str | None = None) -> Model:
     return load_model_and_digest(path, graph)[0]
 
 
-def load_model_and_digest(path: Path, graph: str | None = None) -> tuple[Model, str | None]:
-    """As ``load_model``, and the digest, which files of early versions do not have."""
-    read = map_tensors if path.exists() and path.stat().st_size > MAPPED else load_tensors
+def load_model_and_digest(
+    path: Path, graph: str | None = None, *, in_file: bool = False
+) -> tuple[Model, str | None]:
+    """As ``load_model``, and the digest, which files of early versions do not have.
+
+    With ``in_file``, the arrays stay in the file, as those of large models do.
+    """
+    large = path.exists() and path.stat().st_size > MAPPED
+    read = map_tensors if in_file or large else load_tensors
     tensors, header = read(path, FORMAT, VERSION, graph=graph)
     try:
         family, dim = find_family(header["model"]), int(header["dim"])

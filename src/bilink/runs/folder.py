@@ -286,13 +286,13 @@ class RunFolder:
         epochs = epochs_of(self.model)
         return epochs is None or epochs >= len(self.read_history())
 
-    def read_model(self, graph: Graph) -> tuple[Model, str | None]:
-        """The finished model and its digest."""
+    def read_model(self, graph: Graph, *, in_file: bool = False) -> tuple[Model, str | None]:
+        """The finished model and its digest; with ``in_file``, its arrays stay there."""
         if not self.model.exists():
             raise RunError(
                 f"the run at {self.path} is not finished; go on with 'bilink resume {self.path}'"
             )
-        return load_model_and_digest(self.model, graph.fingerprint)
+        return load_model_and_digest(self.model, graph.fingerprint, in_file=in_file)
 
     # -- history, and what was found about the model ----------------------------------------------
 

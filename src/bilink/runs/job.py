@@ -374,7 +374,7 @@ class Job:
                     folder.write_config(self.config)
                 digest = folder.write_model(model, self.graph, result.progress.epoch)
                 if training.parts > 1:
-                    model, _ = folder.read_model(self.graph)  # no longer that among the parts
+                    model, _ = folder.read_model(self.graph, in_file=True)  # and not in NOW
                     folder.remove_parts(NOW)
             history = folder.read_history()
         run = TrainedRun(

@@ -11,7 +11,6 @@ from bilink.data.vocabulary import Vocabulary
 from bilink.errors import ConfigError
 from bilink.models.model import Model
 from bilink.models.registry import Family
-from bilink.models.storage import MAPPED
 from bilink.training.batches import queries_of
 from bilink.training.config import Config, MarginConfig, RgcnConfig, SoftmaxConfig
 from bilink.training.engine import Engine, EpochPausedError
@@ -81,8 +80,6 @@ def memory_of(graph: Graph, family: Family, dim: int, config: Config) -> int:
         rows, share = 2 * part, 2 / (config.parts * (config.parts - 1))
         copies += full_epochs(config) > 0  # gradients of all candidates at hand
         more = (1 + states) * part * entity * 4 + _PLACE * n + _SORTED * triples
-        whole = min(4 * n * entity, MAPPED)  # the finished model, loaded
-        more += max(0, whole - 4 * copies * rows * entity - more)
     else:
         more = (len(graph.valid) > 0) * 4 * (n * entity + k * relation)  # the best so far
     if family.form.extra and config.validation_triples and len(graph.valid):
