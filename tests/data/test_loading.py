@@ -4,7 +4,6 @@ import gzip
 import os
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import replace
 
@@ -383,10 +382,8 @@ def test_importing_the_readers_does_not_import_polars():
 
 @pytest.mark.realdata
 @pytest.mark.skipif("BILINK_DATA" not in os.environ, reason="BILINK_DATA is not set")
-def test_a_graph_of_two_million_triples_loads_in_seconds():
-    start = time.perf_counter()
+def test_a_graph_of_two_million_triples_loads_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         graph = load_graph("hsgene")
     assert (len(graph.entities), len(graph.train)) == (378_510, 1_902_052)
-    assert time.perf_counter() - start < 20  # some 3 s on two cores
