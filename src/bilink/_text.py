@@ -62,10 +62,12 @@ def closest(text: str, names: Sequence[str], n: int = 3) -> list[str]:
     if len(text) > 200:
         return []
     folded: dict[str, str] = {}
+    begun, longest = text.casefold(), len(text) + max(4, len(text))
     for name in names:
-        if abs(len(name) - len(text)) <= max(4, len(text)):
-            folded.setdefault(name.casefold(), name)
-    start = [name for key, name in folded.items() if key.startswith(text.casefold())][:n]
+        key = name.casefold()
+        if len(name) <= longest or (begun and key.startswith(begun)):
+            folded.setdefault(key, name)
+    start = [name for key, name in folded.items() if begun and key.startswith(begun)][:n]
     ends = text.casefold()[:1], text.casefold()[-1:]
     near = [
         key for key in folded if len(folded) <= _MANY or key[:1] == ends[0] or key[-1:] == ends[1]

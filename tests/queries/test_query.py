@@ -281,3 +281,9 @@ def test_a_relation_without_facts_can_be_asked_about():
     run = bilink.train(graph, "distmult", 2, epochs=1)
     assert len(run.query(relation="r1", k=4)) == 4
     assert len(run.query(relation="r1", only="seen")) == 0
+
+
+def test_the_beginning_of_a_name_is_enough_for_a_hint():
+    names = Vocabulary("entity", ("Goran Weiss", "Ines Tamm", "Ines Okafor-Lindqvist"))
+    with pytest.raises(DataError, match="did you mean 'Ines Tamm' or 'Ines Okafor-Lindqvist'"):
+        names.find("ines")

@@ -213,6 +213,8 @@ class _Work:
                 if gains.get(model, 0.0) < GAIN or left < costs[model]:  # half a run is no member
                     return
             if self.members and (slot <= 0 or self.should_stop()):
+                if not costs and not self.should_stop():
+                    self.say("no time is left to train a model; a larger --budget would")
                 return
             began = time.perf_counter()
             run = self._run(model, dim, max(slot, 1.0), tuning, self.seed + number)
