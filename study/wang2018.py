@@ -203,6 +203,8 @@ class Study:
         options = config.to_dict()
         if method != "paper" or not config.corruptions:
             del options["corruptions"]  # which came later; keys stay
+        if config.objective == "likelihood" or method != "stack":
+            del options["objective"]  # likewise
         key = key_of({**self._determined_by(members), **options})
         if self._done(name, key):
             return
@@ -232,6 +234,8 @@ class Study:
         """The authors' examples for their own recipe, those that the paper describes elsewhere."""
         if method == "paper" and self.recipe != "paper":
             return EnsembleConfig(method=method, corruptions=0)
+        if method == "stack":  # as all figures were made, before there were weights for ranks
+            return EnsembleConfig(method=method, objective="likelihood")
         return EnsembleConfig(method=method)
 
     # -- measuring -------------------------------------------------------------------------------

@@ -134,17 +134,19 @@ def test_a_search_outlives_the_death_of_a_node(cluster, graph, tmp_path):
     space = make_space(
         {
             "search": {"method": "grid"},
-            "fixed": {"epochs": 500, "model": "distmult", "patience": 0, "validate_every": 100},
+            "fixed": {"epochs": 3000, "model": "distmult", "patience": 0, "validate_every": 500},
             "space": {"dim": [2, 3], "learning_rate": [0.1, 0.2]},
         }
     )
     histories = tmp_path / "out" / "histories"
-    before, polls = {}, []
+    before, polls, since = {}, [], []
 
     def kill_a_node():
         """When one trial has ended and the next has had time to start on its node."""
         polls.extend(histories.glob("*.jsonl"))
-        if len(polls) >= 8 and cluster.mortals:
+        if polls and not since:
+            since.append(time.monotonic())
+        if len(polls) >= 8 and time.monotonic() > since[0] + 2 and cluster.mortals:
             before.update({path: path.stat().st_mtime_ns for path in polls})
             cluster.remove_node(cluster.mortals.pop(), allow_graceful=False)
         return False

@@ -8,7 +8,7 @@ import pytest
 import bilink
 from bilink.errors import ConfigError
 from bilink.runs.paths import split_options
-from bilink.training import preset, read_config
+from bilink.training import MarginConfig, read_config
 from conftest import random_graph
 from study import records
 from study.wang2018 import Hooks, Study, is_paths, path_options
@@ -44,7 +44,7 @@ def test_the_recorded_settings_are_valid():
                 continue
             assert {"model", "dim"} <= set(options)
             training = {key: x for key, x in options.items() if key not in ("model", "dim")}
-            assert preset("paper", options["model"]).with_options(training).loss == "softmax"
+            assert MarginConfig().with_options(training).loss == "softmax"
     with pytest.raises(ConfigError, match="no settings for 'umls'"):
         records.record_settings("umls")
 
@@ -141,7 +141,7 @@ def test_committed_records_were_made_by_the_committed_settings(data):
             continue
         model = {"name": options.pop("model"), "dim": options.pop("dim")}
         assert made["model"] == model
-        training = preset("paper", model["name"]).with_options(options)
+        training = MarginConfig().with_options(options)
         assert read_config(made["training"]) == training
 
 
