@@ -3,6 +3,7 @@
 import gzip
 import json
 import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -372,10 +373,21 @@ def test_the_card_of_a_relation_comes_at_once_and_is_completed_later(run, monkey
         assert found["pending"] is True
         assert found["calibration"] is None
         assert found["train"] > 0
+        end = time.monotonic() + 20  # what takes minutes keeps nothing else waiting
+        while ask(client, "relation", name="r0")["theory"] is None:
+            assert time.monotonic() < end
         gate.set()
         whole = client.get("/api/relation", params={"name": "r0"}).json()
         assert whole["pending"] is False
         assert whole["theory"]["facts"] > 0
+
+
+def test_what_somebody_waits_for_is_done_while_callers_are_answered(monkeypatch):
+    monkeypatch.setattr(Background, "LONGEST_WAIT", 60.0)
+    background, done = Background(time.monotonic), threading.Event()  # somebody asks all the time
+    background.add(done.set, first=True)
+    assert done.wait(20)
+    background.close()
 
 
 def test_work_in_the_background_goes_on_after_an_error_and_after_an_end():

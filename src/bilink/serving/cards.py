@@ -71,6 +71,7 @@ class RelationCards:
 
     def __init__(self, run: Run, background: Background):
         self._run, self._graph, self._background = run, run.graph, background
+        self._judging = Background()  # what takes minutes keeps nothing else waiting
         self._related = Part(lambda: related_relations(run.graph))
         self._judged = Part(self._ask_test)
         self._theories = [
@@ -82,7 +83,8 @@ class RelationCards:
     def prepare(self, order: list[int]) -> None:
         """Have the cards made in the background, those of the first relations first.
 
-        Reliability takes all cores for a while, so it waits until someone looks at a card.
+        Reliability takes all cores for a while, so it waits until someone looks at a card, and has
+        a background of its own.
         """
         self._background.add(lambda: self._statistics)
         for part in [self._related, *(self._theories[r] for r in order[:PREPARED])]:
@@ -91,7 +93,8 @@ class RelationCards:
     def _ask_for(self, part: Part, first: bool = False) -> None:
         if (id(part), first) not in self._asked:
             self._asked.add((id(part), first))
-            self._background.add(part, first=first)
+            background = self._judging if part is self._judged else self._background
+            background.add(part, first=first)
 
     def card(self, r: int, seconds: float) -> dict[str, Any]:
         """The card of relation ``r``; related relations are given by id.

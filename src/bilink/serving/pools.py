@@ -63,24 +63,25 @@ class WorkerPool:
 class Background:
     """One thread, for what is prepared before anybody asks for it.
 
-    Between two pieces of work it waits while callers are being answered, but not for ever.  It has
-    the priority of all threads: a thread that waits for a processor while it holds the lock of the
-    interpreter would keep all others waiting.
+    Between two pieces of work it waits while callers are being answered, but not for ever, and not
+    before what somebody waits for.  It has the priority of all threads: a thread that waits for a
+    processor while it holds the lock of the interpreter would keep all others waiting.
     """
 
     QUIET = 0.2  # seconds since the last question after which nobody is kept waiting
     LONGEST_WAIT = 2.0  # seconds
 
     def __init__(self, last_use: Callable[[], float] = lambda: 0.0):
-        self._work: deque[Callable[[], object] | None] = deque()  # None ends the thread
+        # What is to be done, and whether somebody waits for it; None ends the thread.
+        self._work: deque[tuple[Callable[[], object], bool] | None] = deque()
         self._changed = threading.Condition()
         self._last_use = last_use
         self._thread: threading.Thread | None = None
 
     def add(self, work: Callable[[], object], *, first: bool = False) -> None:
-        """Do this when there is time; ``first`` puts it before all that waits."""
+        """Do this when there is time; ``first``, for which somebody waits, before all else."""
         with self._changed:
-            (self._work.appendleft if first else self._work.append)(work)
+            (self._work.appendleft if first else self._work.append)((work, first))
             if self._thread is None:
                 name = "bilink-background"
                 self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
@@ -95,12 +96,14 @@ class Background:
             self._changed.notify()
 
     def _loop(self) -> None:
-        while (work := self._next()) is not None:
-            self._wait_for_quiet()
+        while (found := self._next()) is not None:
+            work, is_wanted = found
+            if not is_wanted:
+                self._wait_for_quiet()
             with suppress(Exception):  # whoever asks for it will meet the same error, and say it
                 work()
 
-    def _next(self) -> Callable[[], object] | None:
+    def _next(self) -> tuple[Callable[[], object], bool] | None:
         with self._changed:
             while True:
                 while not self._work:
