@@ -26,6 +26,7 @@ NOT_FINITE = (
     "the model gives numbers that are not finite, which mean nothing; "
     "train it again with a smaller learning rate or more regularization"
 )
+HURRY = 5.0  # seconds; who waits for fewer does not wait for reliability
 PREPARED = 2000  # relations whose theory is prepared before anybody asks
 MOST_BINS, LEAST_IN_BIN = 8, 20  # of a reliability diagram
 
@@ -99,7 +100,8 @@ class RelationCards:
     def card(self, r: int, seconds: float) -> dict[str, Any]:
         """The card of relation ``r``; related relations are given by id.
 
-        What is not ready after so many seconds is left out, and the card is pending.
+        What is not ready after so many seconds is left out, and the card is pending.  Reliability
+        takes longer, and is not waited for in a hurry.
         """
         statistics = self._statistics[r].items()
         parts = {
@@ -111,7 +113,12 @@ class RelationCards:
             if not part.is_ready(0):
                 self._ask_for(part, first=part is not self._judged)
         end = time.monotonic() + seconds
-        ready = {name: part.is_ready(end - time.monotonic()) for name, part in parts.items()}
+        ready = {
+            name: part.is_ready(
+                0 if part is self._judged and seconds < HURRY else end - time.monotonic()
+            )
+            for name, part in parts.items()
+        }
         return {
             **{key: value for key, value in statistics if key not in ("id", "name")},
             "related": self._related_to(r) if ready["related"] else [],

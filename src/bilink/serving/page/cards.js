@@ -47,7 +47,7 @@ export async function card(place, what, signal) {
     const found = await get(kind, { name }, signal);
     learn(kind, found);
     show(place, ...(kind === "relation" ? await relation(found, alone) : entity(found, alone, signal)));
-    if (found.pending) complete(place, name, alone, signal);
+    if (found.pending) complete(place, name, alone, signal, Boolean(found.theory));
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") return;
     const again = () => card(place, what, signal);
@@ -59,19 +59,21 @@ export async function card(place, what, signal) {
   }
 }
 
-/** Show the rest of a relation's card when the server has it.
- * @param {HTMLElement} place @param {string} name @param {boolean} alone @param {AbortSignal} signal */
-async function complete(place, name, alone, signal) {
+/** Show the rest of a relation's card when the server has it: first the theory, then all of it.
+ * @param {HTMLElement} place @param {string} name @param {boolean} alone @param {AbortSignal} signal
+ * @param {boolean} has_theory */
+async function complete(place, name, alone, signal, has_theory) {
   for (let wait = 500; !signal.aborted; wait = Math.min(5000, 1.5 * wait)) {
     await new Promise((go_on) => { setTimeout(go_on, wait); });
     if (signal.aborted) return;
     try {
       const found = await get("relation", { name }, signal, true);
-      if (found.pending || signal.aborted) continue;
+      if (signal.aborted || (found.pending && (has_theory || !found.theory))) continue;
+      has_theory = true;
       const held = place.contains(document.activeElement);
       show(place, ...await relation(found, alone));
       if (held) place.querySelector("h2")?.focus();
-      return;
+      if (!found.pending) return;
     } catch { return; } // what is there already will do
   }
 }
