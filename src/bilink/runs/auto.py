@@ -233,7 +233,7 @@ class _Work:
         return found or Tuning()
 
     def _job(self, model: str, dim: int, seed: int) -> Job:
-        """A softmax over samples, unless entities are few: as good in a third of the time."""
+        """A softmax over samples of entities, unless all are few: about as good, and cheaper."""
         preset = "sampled" if len(self.graph.entities) > FEW_ENTITIES else "softmax"
         job = prepare(self.graph, model, dim, {"seed": seed}, preset=preset)
         return replace(job, config=replace(job.config, data=self.source))
